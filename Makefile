@@ -1,0 +1,45 @@
+# Every target builds the environment it needs in .venv, with the versions of constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+# Tests run one process a core; each computes on one thread, so that they do not fight over cores.
+ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
+
+.PHONY: demo test test-slow lint bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       train LEAP on the bundled data, write leapcde-demo/report.html (about 3 minutes)"
+	@echo "make test       all tests but the slow ones, linters and types"
+	@echo "make test-slow  minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)"
+	@echo "make lint       ruff and pyright"
+	@echo "make bench      speed, side by side with other libraries"
+	@echo "make clean      remove the environment and caches"
+
+.venv/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.venv/.bench: .venv/.dev constraints-bench.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-bench.txt torch torchcde torchdiffeq
+	touch $@
+
+demo: .venv/.dev
+	$(BIN)/leapcde demo --out leapcde-demo
+
+test: .venv/.dev lint
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-slow: .venv/.dev
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow --durations=0
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: .venv/.bench
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,102 @@
+"""Files that outlive a process: safetensors with a JSON header, versioned, written whole or not at all, never pickled."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from .errors import CheckpointError
+
+VERSION = 1
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary name that becomes `path` only if the block succeeds: a killed process leaves the old file whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def save_file(path: Path, kind: str, trees: dict[str, Any], about: dict[str, Any]) -> None:
+    """Write named pytrees of arrays and a JSON description as one file."""
+    arrays = {f"{name}/{key}": value for name, tree in trees.items() for key, value in _flatten(tree).items()}
+    header = {"leapcde": json.dumps({"version": VERSION, "kind": kind, **about})}
+    with atomic(path) as temporary, open(temporary, "wb") as file:
+        file.write(save(arrays, header))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load_file(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save_file` wrote: the arrays by name, and the description."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = (file.metadata() or {}).get("leapcde")
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no file {path}") from None
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is truncated or not a leapcde file ({error})") from None
+    if header is None:
+        raise CheckpointError(f"{path} holds weights, but leapcde did not write it")
+    return arrays, _about(path, kind, header)
+
+
+def restore(name: str, like: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
+    """The pytree `like` with its arrays replaced by those saved under `name`."""
+    flat, structure = jax.tree_util.tree_flatten_with_path(like, is_leaf=lambda x: x is None)
+    leaves = []
+    for keys, leaf in flat:
+        if not _is_array(leaf):
+            leaves.append(leaf)
+            continue
+        key = f"{name}/{jax.tree_util.keystr(keys)}"
+        found = arrays.get(key)
+        if found is None or found.shape != leaf.shape:
+            what = "is missing" if found is None else f"has shape {found.shape}, expected {leaf.shape}"
+            raise CheckpointError(f"{path} does not fit this model: {key} {what}")
+        leaves.append(jnp.asarray(found, leaf.dtype))
+    return jax.tree_util.tree_unflatten(structure, leaves)
+
+
+def _about(path: Path, kind: str, header: str) -> dict[str, Any]:
+    try:
+        about = json.loads(header)
+        version, found = int(about["version"]), about["kind"]
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{path} has a damaged header") from None
+    if version > VERSION:
+        raise CheckpointError(f"{path} was written by a newer leapcde (format {version}, this one reads {VERSION}); upgrade leapcde")
+    if found != kind:
+        raise CheckpointError(f"{path} is a {found!r} file; a {kind!r} file is needed")
+    return about
+
+
+def _flatten(tree: Any) -> dict[str, np.ndarray]:
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(keys): np.ascontiguousarray(leaf) for keys, leaf in flat if _is_array(leaf)}
+
+
+def _is_array(leaf: Any) -> bool:
+    return eqx.is_array_like(leaf) and hasattr(leaf, "shape") or isinstance(leaf, jax.ShapeDtypeStruct)

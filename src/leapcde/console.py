@@ -1,0 +1,55 @@
+"""What a person sees while waiting: one progress bar on standard error, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+Row = dict[str, float]
+
+
+class Hooks(NamedTuple):
+    """What training calls as it goes; None where nobody watches."""
+
+    on_epoch: Callable[[Row], None] | None
+    on_step: Callable[[int, int], None] | None
+
+
+@contextmanager
+def watch_training(title: str, epochs: int, metric: str, *, quiet: bool) -> Iterator[Hooks]:
+    """A bar over epochs with loss, validation metric, rate and the time left."""
+    if quiet:
+        yield Hooks(None, None)
+        return
+    with _bar(TextColumn("{task.fields[note]}")) as bar:
+        task = bar.add_task(title, total=epochs, note="compiling …")
+
+        def on_step(done: int, steps: int) -> None:
+            epoch = int(bar.tasks[task].completed)
+            bar.update(task, completed=epoch + min(done / steps, 0.999))
+
+        def on_epoch(row: Row) -> None:
+            note = f"loss {row['train_loss']:.4f}  val {metric} {row[metric]:.4f}  rate {row['rate']:.1e}"
+            bar.update(task, completed=int(row["epoch"]) + 1, note=note)
+
+        yield Hooks(on_epoch, on_step)
+
+
+@contextmanager
+def watch_count(title: str, total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar over a known number of things; call it with how many are done."""
+    if quiet:
+        yield lambda done: None
+        return
+    with _bar() as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _bar(*more) -> Progress:
+    columns = [TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn()]
+    return Progress(*columns, TimeRemainingColumn(), *more, console=Console(stderr=True))

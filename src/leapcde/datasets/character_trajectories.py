@@ -1,0 +1,96 @@
+"""CharacterTrajectories (UEA): pen tip velocity and force while one of 20 letters is written; 2,858 samples.
+
+The archive's TRAIN and TEST parts are pooled, because the published protocol splits anew. The archive's file changed
+in November 2023: zeros that pad the original recordings came back. Both versions are read, and rows at the start and
+the end in which every channel is exactly zero are removed. That needs no limit: in the version without padding no
+such row exists at all, so no real observation can be lost.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError, LeapWarning
+from ..series import Series, as_series
+from .ts_file import Cases, parse_ts
+
+CHANNELS = ("x", "y", "force")
+FILE = Path("character_trajectories", "CharacterTrajectories.zip")
+PARTS = ("CharacterTrajectories_TRAIN.ts", "CharacterTrajectories_TEST.ts")
+SAMPLES, SHORTEST, LONGEST = 2858, 60, 182  # the 2018 archive, which the published results use
+
+
+def load(data_dir: str | Path) -> Series:
+    """Read the zip below `data_dir`: all samples, TRAIN then TEST, with the letters ('1' … '20') as target.
+
+    >>> len(load("data"))  # doctest: +SKIP
+    2858
+    """
+    path = Path(data_dir) / FILE
+    parts = [_part(path, text, name) for name, text in _members(path).items()]
+    blocks = [block for part in parts for block in part.values]
+    series = as_series(blocks, target=np.concatenate([part.labels for part in parts]), channels=CHANNELS)
+    _compare(series, path)
+    return series
+
+
+def strip_padding(values: np.ndarray) -> np.ndarray:
+    """Without the leading and trailing rows in which all channels are exactly zero.
+
+    >>> strip_padding(np.array([[0, 0], [1, 0], [0, 0], [2, 3], [0, 0]])).tolist()
+    [[1, 0], [0, 0], [2, 3]]
+    """
+    used = np.flatnonzero((values != 0).any(axis=1))  # NaN != 0, so missing values count as real
+    return values[used[0] : used[-1] + 1] if len(used) else values[:0]
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    """The two texts in the zip, by name."""
+    if not path.is_file():
+        raise InputError(
+            f"no file {path}; download CharacterTrajectories from timeseriesclassification.com, put the zip there, "
+            f"or set the directory that holds {FILE} with LEAPCDE_DATA or --data-dir"
+        )
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = {Path(member).name: member for member in archive.namelist()}  # some zips have a folder inside
+            return {name: archive.read(_named(found, name, path)) for name in PARTS}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        raise InputError(f"cannot read {path}: truncated or not a zip ({error}); download it again") from error
+
+
+def _named(found: dict[str, str], name: str, path: Path) -> str:
+    if name not in found:
+        raise InputError(f"{path} has no {name}; it holds: {', '.join(sorted(found)) or 'nothing'}")
+    return found[name]
+
+
+def _part(path: Path, text: bytes, name: str) -> Cases:
+    where = f"{path}/{name}"
+    cases = parse_ts(text, where)
+    if cases.labels is None:
+        raise InputError(f"{where} has no class labels; the line '@classLabel true …' is missing")
+    blocks = [strip_padding(block) for block in cases.values]
+    for i, block in enumerate(blocks):
+        if block.shape[1] != len(CHANNELS):
+            raise InputError(f"{where}: {block.shape[1]} dimensions, expected {len(CHANNELS)} ({', '.join(CHANNELS)})")
+        if not len(block):
+            raise InputError(f"{where}: case {i + 1} holds nothing but zeros; download the file again")
+    return Cases(blocks, cases.labels)
+
+
+def _compare(series: Series, path: Path) -> None:
+    """Warn when the file is not the one that the published results use."""
+    shortest, longest = int(series.lengths.min()), int(series.lengths.max())
+    if (len(series), shortest, longest) != (SAMPLES, SHORTEST, LONGEST):
+        warnings.warn(
+            f"{path}: {len(series)} samples of length {shortest} to {longest}; the archive of 2018 has {SAMPLES} of "
+            f"length {SHORTEST} to {LONGEST}, so results will not compare with published ones",
+            LeapWarning,
+            stacklevel=3,
+        )

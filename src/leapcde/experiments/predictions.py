@@ -1,0 +1,50 @@
+"""Predictions for a user's file as a table: one row a sample, or one row a sample and step ahead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..datasets import table_file
+from ..errors import InputError
+from ..metrics import softmax
+from ..predictor import Predictor
+from ..series import Series
+from .run import RunConfig
+
+
+def predictions_table(config: RunConfig, predictor: Predictor, file: Path) -> pd.DataFrame:
+    """Read the file with the columns of training, and predict."""
+    if config.columns is None:
+        raise InputError(f"this run was trained on {config.data!r}, not on a file; predict in Python with Predictor.load")
+    # Name the value columns that training used: a new file may lack the target, or carry other columns.
+    columns = replace(config.columns, values=predictor.frame.channels)
+    series = table_file.read(file, columns, with_target=False)
+    if predictor.frame.task == "forecasting":
+        return _forecast_table(predictor, last_window(series, config.columns.window))
+    raw = predictor.raw(series)
+    table = pd.DataFrame({columns.id: series.ids, "prediction": predictor.frame.decode(raw)})
+    if predictor.frame.task == "classification":
+        for name, column in zip(predictor.frame.classes, softmax(raw.astype(np.float64)).T, strict=True):
+            table[f"p({name})"] = column
+    return table
+
+
+def last_window(series: Series, length: int | None) -> Series:
+    """The last `length` rows of each sample."""
+    if length is None:
+        return series
+    position = np.arange(len(series.times)) - np.repeat(series.offsets[:-1], series.lengths)
+    return series.keep_rows(position >= np.repeat(series.lengths - length, series.lengths))
+
+
+def _forecast_table(predictor: Predictor, series: Series) -> pd.DataFrame:
+    values = predictor.predict(series)
+    samples, horizon, _ = values.shape
+    table = pd.DataFrame({"id": np.repeat(np.asarray(series.ids), horizon), "step": np.tile(np.arange(1, horizon + 1), samples)})
+    for c, name in enumerate(predictor.frame.channels):
+        table[name] = values[:, :, c].ravel()
+    return table

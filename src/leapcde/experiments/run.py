@@ -1,0 +1,157 @@
+"""One run: data in, trained model and numbers out. A run is a config, and everything it makes lies in one folder."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import datasets
+from ..batches import Recipe
+from ..checkpoint import write_text
+from ..datasets import Dataset, table_file
+from ..errors import CheckpointError, InputError
+from ..metrics import main_metric
+from ..models import build, count_parameters
+from ..models.naive import fit_naive, naive_for
+from ..predictor import Frame, Predictor
+from ..train import History, TrainConfig, fit, targets
+
+CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What is run. `data` is the name of a data set or a file; a file needs `columns`."""
+
+    data: str
+    model: str = "leap"
+    drop: float = 0.0
+    options: dict[str, Any] = field(default_factory=dict)
+    recipe: Recipe = Recipe()
+    train: TrainConfig = TrainConfig()
+    columns: table_file.Columns | None = None
+    data_dir: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        parts = {"recipe": self.recipe.to_json(), "train": self.train.to_json()}
+        columns = None if self.columns is None else self.columns.to_json()
+        plain = {key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir")}
+        return {**plain, **parts, "columns": columns}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RunConfig:
+        columns = data["columns"] and table_file.Columns.from_json(data["columns"])
+        parts = {"recipe": Recipe(**data["recipe"]), "train": TrainConfig(**data["train"]), "columns": columns}
+        return cls(**{**data, **parts})
+
+
+class Result(NamedTuple):
+    predictor: Predictor
+    history: History
+    metrics: dict[str, dict[str, float]]  # by split
+    metric: str
+    parameters: int
+    seconds: float
+    stopped: str
+
+
+def load_data(config: RunConfig) -> Dataset:
+    if config.columns is not None:
+        return table_file.load(Path(config.data), config.columns, drop_rate=config.drop)
+    return datasets.load(config.data, data_dir=config.data_dir, drop_rate=config.drop)
+
+
+def run(
+    config: RunConfig,
+    data: Dataset,
+    *,
+    folder: Path | None = None,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Train and test. With `folder`, the run is saved there, and goes on from where it was if it is there already."""
+    frame = Frame.learn(data.train, data.task, config.recipe)
+    model = build(config.model, frame.spec, seed=config.train.seed, **config.options)
+    metric = main_metric(data.task, len(frame.classes))
+    train, validation = frame.encode(data.train), frame.encode(data.validation)
+    if folder is not None:
+        _open_folder(folder, config)
+    began = time.perf_counter()
+    fitted = fit(
+        model,
+        data.task,
+        train,
+        validation,
+        config.train,
+        metric=metric,
+        on_epoch=on_epoch,
+        on_step=on_step,
+        checkpoint=None if folder is None else folder / TRAINING,
+    )
+    seconds = time.perf_counter() - began
+    predictor = Predictor(frame, fitted.model, config.model, config.options)
+    metrics = {"validation": predictor.evaluate(data.validation), "test": predictor.evaluate(data.test)}
+    result = Result(predictor, fitted.history, metrics, metric, count_parameters(model), seconds, fitted.stopped)
+    if folder is not None:
+        predictor.save(folder / MODEL)
+        write_text(folder / RESULT, json.dumps(summary(config, result, data), indent=2))
+    return result
+
+
+def naive_metrics(data: Dataset, frame: Frame) -> dict[str, dict[str, float]]:
+    """Test metrics of what needs no learning, by name."""
+    found = {}
+    for name in naive_for(data.task):
+        model = fit_naive(name, frame.spec, targets(frame.encode(data.train)))
+        found[name] = Predictor(frame, model, name, {}).evaluate(data.test)
+    return found
+
+
+def summary(config: RunConfig, result: Result, data: Dataset) -> dict[str, Any]:
+    """What a run's result file holds."""
+    return {
+        "config": config.to_json(),
+        "protocol": data.protocol,
+        "samples": {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)},
+        "metric": result.metric,
+        "metrics": result.metrics,
+        "naive": naive_metrics(data, result.predictor.frame),
+        "parameters": result.parameters,
+        "seconds": result.seconds,
+        "stopped": result.stopped,
+        "history": result.history.rows,
+    }
+
+
+def open_run(folder: Path) -> tuple[RunConfig, Predictor]:
+    """A saved run: what was asked, and the trained model."""
+    if not folder.is_dir():
+        raise InputError(f"there is no run folder {folder}; 'leapcde train' makes one")
+    return read_config(folder), Predictor.load(folder / MODEL)
+
+
+def read_config(folder: Path) -> RunConfig:
+    path = folder / CONFIG
+    try:
+        return RunConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} is not a run folder: it has no {CONFIG}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged ({error})") from None
+
+
+def _open_folder(folder: Path, config: RunConfig) -> None:
+    """A folder belongs to one config; another one's results are never overwritten."""
+    path = folder / CONFIG
+    text = json.dumps(config.to_json(), indent=2)
+    if path.exists():
+        if read_config(folder) != RunConfig.from_json(json.loads(text)):
+            raise InputError(f"{folder} holds a run with other settings; give another --out, or remove that folder")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty and not a run folder; give another --out")
+    write_text(path, text)

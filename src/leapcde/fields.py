@@ -1,0 +1,96 @@
+"""Vector fields: the networks that say how a state moves. All work on whole batches, one matmul a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .errors import choose
+
+ACTIVATIONS: dict[str, Callable] = {
+    "relu": jax.nn.relu,
+    "elu": jax.nn.elu,
+    "tanh": jnp.tanh,
+    "silu": jax.nn.silu,
+    "none": lambda x: x,
+}
+
+
+class Dense(eqx.Module):
+    """x W + b for x of any leading shape; weights start uniform in ±1/sqrt(inputs).
+
+    >>> Dense(3, 2, key=jax.random.key(0))(jnp.ones((5, 3))).shape
+    (5, 2)
+    """
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"] | None
+
+    def __init__(self, inputs: int, outputs: int, *, key, bias: bool = True):
+        w, b = jax.random.split(key)
+        bound = 1 / max(inputs, 1) ** 0.5
+        self.weight = jax.random.uniform(w, (inputs, outputs), minval=-bound, maxval=bound)
+        self.bias = jax.random.uniform(b, (outputs,), minval=-bound, maxval=bound) if bias else None
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        y = x @ self.weight
+        return y if self.bias is None else y + self.bias
+
+
+class MLP(eqx.Module):
+    """Layers of `sizes`, each followed by its activation: `MLP((40, 100, 100, 160), ("relu", "relu", "tanh"))`."""
+
+    layers: tuple[Dense, ...]
+    activations: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, sizes: tuple[int, ...], activations: tuple[str, ...], *, key):
+        for name in activations:
+            choose("activation", name, ACTIVATIONS)
+        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        keys = jax.random.split(key, len(pairs))
+        self.layers = tuple(Dense(i, o, key=k) for (i, o), k in zip(pairs, keys, strict=True))
+        self.activations = activations
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        for layer, name in zip(self.layers, self.activations, strict=True):
+            x = ACTIVATIONS[name](layer(x))
+        return x
+
+
+class CDEField(eqx.Module):
+    """A matrix field applied to a control: z, dX -> tanh(MLP(z)) dX, with `depth` hidden layers.
+
+    `linear_first` leaves the first layer without activation, as the paper's tables print it.
+    """
+
+    net: MLP
+
+    def __init__(
+        self, state: int, control: int, *, width: int, depth: int, key, activation: str = "relu", linear_first: bool = False
+    ):
+        hidden = ("none" if linear_first else activation, *[activation] * (depth - 1))
+        sizes = (state, *[width] * depth, state * control)
+        self.net = MLP(sizes, (*hidden[:depth], "tanh"), key=key)
+
+    def __call__(self, z: Float[Array, "*batch state"], dX: Float[Array, "*batch control"]) -> Float[Array, "*batch state"]:
+        matrix = self.net(z).reshape(*z.shape, dX.shape[-1])
+        return jnp.sum(matrix * dX[..., None, :], axis=-1)
+
+
+class ODEField(eqx.Module):
+    """h[, t] -> dh/dt: `depth` hidden ReLU layers and a tanh, so that the state moves at most at unit speed."""
+
+    net: MLP
+    timed: bool = eqx.field(static=True)
+
+    def __init__(self, state: int, *, width: int, key, depth: int = 1, timed: bool = False, activation: str = "relu"):
+        sizes = (state + int(timed), *[width] * depth, state)
+        self.net = MLP(sizes, (*[activation] * depth, "tanh"), key=key)
+        self.timed = timed
+
+    def __call__(self, h: Float[Array, "*batch state"], t: Float[Array, "*batch 1"]) -> Float[Array, "*batch state"]:
+        return self.net(jnp.concatenate([h, t], -1) if self.timed else h)

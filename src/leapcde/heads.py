@@ -1,0 +1,33 @@
+"""From the last state to what was asked: class scores, a number, or the values to come."""
+
+from __future__ import annotations
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from .fields import Dense
+from .prepare import Padded
+
+
+class Head(eqx.Module):
+    """One fully connected layer whose output has the shape of the target.
+
+    `anchored` adds each channel's last observed value to a forecast, so that the layer learns the change from it.
+    The paper's layer is the plain one.
+    """
+
+    layer: Dense
+    shape: tuple[int, ...] = eqx.field(static=True)
+    anchored: bool = eqx.field(static=True)
+
+    def __init__(self, state: int, shape: tuple[int, ...], *, key, anchored: bool = False):
+        size = 1
+        for n in shape:
+            size *= n
+        self.layer = Dense(state, size, key=key)
+        self.shape = shape
+        self.anchored = anchored
+
+    def __call__(self, z: Float[Array, "batch state"], obs: Padded) -> Float[Array, "batch ..."]:
+        y = self.layer(z).reshape(len(z), *self.shape)
+        return y + obs.last[:, None, :] if self.anchored else y

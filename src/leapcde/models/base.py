@@ -1,0 +1,58 @@
+"""What every model is: a batch in, a prediction and a penalty out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+
+from ..batches import Batch
+from ..heads import Head
+from ..solve import Solver
+
+TASKS = ("classification", "regression", "forecasting")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The shape of the problem, all that a model needs to know of the data before it sees any."""
+
+    task: str
+    values: int  # channels of the series
+    channels: int  # channels of the path X: time, intensities, values
+    output: tuple[int, ...]  # (classes,), (1,), or (horizon, values)
+    static: int = 0
+    span: float = 1.0  # the longest sample's duration, in typical gaps
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Spec:
+        return cls(**{**data, "output": tuple(data["output"])})
+
+
+class Output(NamedTuple):
+    prediction: Any  # (batch, *spec.output)
+    penalty: Any  # scalar, added to the task loss in training
+
+
+class Model(eqx.Module):
+    """Subclasses are final. `key` is given in training only; without it nothing is random and no penalty is computed."""
+
+    @abstractmethod
+    def __call__(self, batch: Batch, *, key=None) -> Output: ...
+
+    def regularised(self) -> Any:
+        """The part of the model on which a weight penalty acts."""
+        return self
+
+
+def make_head(spec: Spec, state: int, *, key, anchored: bool) -> Head:
+    return Head(state, spec.output, key=key, anchored=anchored and spec.task == "forecasting")
+
+
+def make_solver(method: str, options: dict[str, Any] | None) -> Solver:
+    return Solver(method, **(options or {}))

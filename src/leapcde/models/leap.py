@@ -1,0 +1,192 @@
+"""LEAP: a learnable path in neural controlled differential equations (Jhin, Jo et al., AAAI-23).
+
+The whole method, top to bottom, in the paper's letters. A path X through the observations drives an encoder e; its
+last state starts an ordinary differential equation h, whose image Y = m(h) is the path the model has *learned*;
+Y then drives z, and the prediction is read from z at the sample's end.
+
+    eq. 4   dz = g(z) dY             z(0) = φ_z(X(0))
+    eq. 5    Y = m(h)                dim Y = dim X
+    eq. 6   dh = f(h, t) dt          h(0) = φ_h(e(t_N))
+    eq. 7   de = k(e) dX             e(0) = φ_e(X(0))
+    eq. 8   dz = g(z) J_m(h) f dt    (eqs. 4 to 6 in one, by the chain rule)
+    eqs. 9, 10   the joint system [z, h] and its initial values
+    eqs. 11, 12  L_Y = α‖Y(t_i) − x_i‖² − β log p(ĥ(t_i)), the density by Hutchinson's estimator
+
+Time for h is real time, scaled so that the longest sample of the data set lasts `decoder_span` units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..errors import InputError, choose
+from ..fields import MLP, CDEField, Dense, ODEField
+from ..heads import Head
+from ..losses import path_loss
+from ..paths import Path, join_linear
+from ..solve import Solver, solution_path, solve
+from ..trace import draw_noise, value_and_divergence
+from .base import Batch, Model, Output, Spec, make_head, make_solver
+
+
+class Leap(Model):
+    φ_e: Dense
+    k: CDEField
+    φ_h: Dense
+    f: ODEField
+    m: Dense | MLP
+    φ_z: Dense
+    g: CDEField
+    head: Head
+
+    alpha: float = eqx.field(static=True)
+    beta: float = eqx.field(static=True)
+    noise: str = eqx.field(static=True)
+    density: str = eqx.field(static=True)
+    tie: str = eqx.field(static=True)
+    steps: int | None = eqx.field(static=True)
+    rate: float = eqx.field(static=True)
+    values: int = eqx.field(static=True)
+    solver: Solver = eqx.field(static=True)
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        key,
+        hidden: int = 48,  # D_h, the size of e, h and z
+        width: int = 64,  # of k and g
+        depth: int = 2,  # hidden layers of k and g
+        activation: str = "relu",  # of k
+        g_depth: int | None = None,  # hidden layers of g, if not `depth`
+        g_activation: str | None = None,  # of g, if not `activation`
+        linear_first: bool = False,  # k and g: no activation behind the first layer, as the paper's tables print it
+        f_width: int = 128,
+        timed: bool = False,  # f(h, t) instead of f(h)
+        mapping: str = "linear",  # m: "linear" (J_m = W) or "mlp"
+        alpha: float = 1e-3,  # how closely Y follows the observations
+        beta: float = 1e-6,  # weight of the log-density; 0 is the paper's "LEAP without likelihood"
+        noise: str = "rademacher",  # ε: "rademacher", "gaussian", or "exact" for the true trace
+        density: str = "trajectory",  # ĥ starts at h(t_{i−1}); "restart": at the preimage of x_{i−1} under m
+        tie: str = "values",  # what Y is compared with: observed "values", or "all" channels of X
+        decoder_steps: int | None = 24,  # steps of the joint solve; None steps at every knot, as the paper does
+        decoder_span: float = 10.0,
+        anchored: bool = True,  # forecasts start from the last observed value
+        solver: str = "midpoint",
+        solver_options: dict[str, Any] | None = None,
+    ):
+        choose("mapping", mapping, ("linear", "mlp"))
+        choose("density", density, ("trajectory", "restart"))
+        choose("tie", tie, ("values", "all"))
+        if density == "restart" and mapping != "linear":
+            raise InputError("density 'restart' needs the preimage of m: use mapping='linear', or density='trajectory'")
+        D, C, start = hidden, spec.channels, spec.channels + spec.static
+        keys = iter(jax.random.split(key, 8))
+        cde = {"width": width, "linear_first": linear_first}
+        self.φ_e = Dense(start, D, key=next(keys))
+        self.k = CDEField(D, C, depth=depth, activation=activation, key=next(keys), **cde)
+        self.φ_h = Dense(D, D, key=next(keys))
+        self.f = ODEField(D, width=f_width, timed=timed, key=next(keys))
+        self.m = Dense(D, C, key=next(keys)) if mapping == "linear" else MLP((D, D, C), ("tanh", "none"), key=next(keys))
+        self.φ_z = Dense(start, D, key=next(keys))
+        self.g = CDEField(D, C, depth=g_depth or depth, activation=g_activation or activation, key=next(keys), **cde)
+        self.head = make_head(spec, D, key=next(keys), anchored=anchored)
+        self.alpha, self.beta, self.noise, self.density, self.tie = alpha, beta, noise, density, tie
+        self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
+        self.solver = make_solver(solver, solver_options)
+
+    def __call__(self, batch: Batch, *, key=None) -> Output:
+        h, z, log_density, clock = self.solve(batch, key)
+        prediction = self.head(z, batch.obs)
+        if key is None:
+            return Output(prediction, jnp.zeros(()))
+        return Output(prediction, self.L_Y(batch, self.Y(h, clock), log_density, key))
+
+    def learned_path(self, batch: Batch) -> Path:
+        """Y, in the time of the observations."""
+        h, _, _, clock = self.solve(batch, None)
+        Y = self.Y(h, clock)
+        return Path(Y.times / self.rate, Y.values, Y.left, Y.right)
+
+    def regularised(self):
+        return self.k
+
+    # ------------------------------------------------------------------------------------------------------------
+
+    def solve(self, batch: Batch, key):
+        """Encoder, then the joint decoder: h at every knot of the clock, z and ∫ tr(∂f/∂h) dt at the end."""
+        e0 = self.φ_e(batch.start)
+        e, _ = solve(self.k, e0, batch.X, self.solver)  # eq. 7
+        h0, z0 = self.φ_h(e), self.φ_z(batch.start)  # eq. 10
+        clock = self.clock(batch.obs.times)
+        along = key is not None and self.beta != 0 and self.density == "trajectory"
+        noise = draw_noise(key, h0.shape, self.noise) if along else None
+        zero = jnp.zeros_like(h0[:, 0])
+
+        def joint(state, dt):  # eq. 9, and eq. 12's integral as one more component
+            h, z, _, t = state
+            f, trace = value_and_divergence(lambda h: self.f(h, t), h, noise) if along else (self.f(h, t), zero)
+            dY = self.J_m(h, f) * dt
+            return f * dt, self.g(z, dY), trace * dt[:, 0], dt  # eq. 8
+
+        start = (h0, z0, zero, jnp.zeros_like(h0[:, :1]))
+        (_, z, integral, _), h = solve(joint, start, clock, self.solver, save=lambda state: state[0])
+        return h, z, integral, clock
+
+    def clock(self, times) -> Path:
+        """The decoder's time: one channel, at every observation or in equal steps from each sample's start to its end."""
+        times = (times - times[:, :1]) * self.rate
+        if self.steps is not None:
+            times = times[:, -1:] * jnp.linspace(0.0, 1.0, self.steps + 1, dtype=times.dtype)
+        elif times.shape[1] == 1:
+            times = jnp.repeat(times, 2, axis=1)
+        return join_linear(times, times[..., None])
+
+    def J_m(self, h, f):
+        """J_m(h) f, which is W f for a linear m."""
+        return jax.jvp(self.m, (h,), (f,))[1]
+
+    def Y(self, h, clock: Path) -> Path:
+        """Y = m(h) as a path: values m(h) and slopes J_m(h) f at the decoder's steps, cubic between them (eq. 5)."""
+        t = jnp.moveaxis(clock.values, 1, 0)
+        return solution_path(clock.times, self.m(h), self.J_m(h, self.f(h, t)))
+
+    def L_Y(self, batch: Batch, Y: Path, integral, key):
+        """Eqs. 11 and 12, at the observed times and channels."""
+        obs = batch.obs
+        fitted = Y.evaluate((obs.times - obs.times[:, :1]) * self.rate)
+        if self.density == "restart" and self.beta != 0:
+            integral = self.restarted(batch, key)
+        if self.tie == "values":
+            fitted, x, mask = fitted[..., -self.values :], obs.values, obs.mask
+        else:
+            x = batch.X.evaluate(obs.times)
+            extra = jnp.broadcast_to(obs.mask.max(-1, keepdims=True), (*obs.times.shape, x.shape[-1] - self.values))
+            mask = jnp.concatenate([extra, obs.mask], -1)
+        return path_loss(fitted, x, mask, integral, alpha=self.alpha, beta=self.beta)
+
+    def restarted(self, batch: Batch, key):
+        """Σ_i ∫ tr(∂f/∂h) over [t_{i−1}, t_i], each started at the minimum-norm preimage of X(t_{i−1}) under m.
+
+        The paper's ĥ(t_i) = x_{i−1} + ∫ f does not type-check when dim h ≠ dim x; this is the nearest thing that does.
+        All intervals of all samples are one batch.
+        """
+        times = (batch.obs.times - batch.obs.times[:, :1]) * self.rate
+        B, N = times.shape[0], times.shape[1] - 1
+        x = batch.X.evaluate(batch.obs.times)[:, :-1]
+        h0 = ((x - (0.0 if self.m.bias is None else self.m.bias)) @ jnp.linalg.pinv(self.m.weight)).reshape(B * N, -1)  # pyright: ignore
+        ends = jnp.stack([times[:, :-1], times[:, 1:]], -1).reshape(B * N, 2)
+        noise = draw_noise(key, h0.shape, self.noise)
+
+        def field(state, dt):
+            h, _, t = state
+            f, trace = value_and_divergence(lambda h: self.f(h, t), h, noise)
+            return f * dt, trace * dt[:, 0], dt
+
+        start = (h0, jnp.zeros_like(h0[:, 0]), ends[:, :1])
+        (_, integral, _), _ = solve(field, start, join_linear(ends, ends[..., None]), self.solver)
+        return integral.reshape(B, N).sum(1)

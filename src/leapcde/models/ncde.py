@@ -1,0 +1,53 @@
+"""NCDE: a neural controlled differential equation driven by the path X (Kidger et al., NeurIPS 2020).
+
+    dz = g(z) dX     z(0) = φ_z(X(0))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..fields import CDEField, Dense
+from ..heads import Head
+from ..solve import Solver, solve
+from .base import Batch, Model, Output, Spec, make_head, make_solver
+
+
+class NeuralCDE(Model):
+    φ_z: Dense
+    g: CDEField
+    head: Head
+    solver: Solver = eqx.field(static=True)
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        key,
+        hidden: int = 48,
+        width: int = 64,
+        depth: int = 2,
+        activation: str = "relu",
+        linear_first: bool = False,
+        anchored: bool = True,
+        solver: str = "midpoint",
+        solver_options: dict[str, Any] | None = None,
+    ):
+        a, b, c = jax.random.split(key, 3)
+        self.φ_z = Dense(spec.channels + spec.static, hidden, key=a)
+        self.g = CDEField(
+            hidden, spec.channels, width=width, depth=depth, activation=activation, linear_first=linear_first, key=b
+        )
+        self.head = make_head(spec, hidden, key=c, anchored=anchored)
+        self.solver = make_solver(solver, solver_options)
+
+    def __call__(self, batch: Batch, *, key=None) -> Output:
+        z, _ = solve(self.g, self.φ_z(batch.start), batch.X, self.solver)
+        return Output(self.head(z, batch.obs), jnp.zeros(()))
+
+    def regularised(self):
+        return self.g

@@ -1,0 +1,270 @@
+"""Observations -> a continuous path X, differentiable and batched.
+
+Every scheme ends in the same thing: knots, values at the knots, and the two slopes of each piece. One cubic Hermite
+formula then evaluates all of them. Slopes are per unit of *knot time* s (s = i at knot i): a controlled differential
+equation does not care how fast its path is run through, so the gaps between time stamps never reach the solver, and
+repeating the last knot (padding) adds pieces that do not move at all.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .errors import choose
+from .prepare import Padded
+
+Scheme = Literal["natural", "linear", "hermite", "rectilinear"]
+SCHEMES: tuple[str, ...] = ("natural", "linear", "hermite", "rectilinear")
+CAUSAL: tuple[str, ...] = ("hermite", "rectilinear")  # X up to a time stamp depends on nothing observed after it
+
+
+class Path(eqx.Module):
+    """A batch of piecewise cubic paths. `left` and `right` are the slopes dX/ds at both ends of each piece."""
+
+    times: Float[Array, "batch knots"]
+    values: Float[Array, "batch knots channels"]
+    left: Float[Array, "batch knots-1 channels"]
+    right: Float[Array, "batch knots-1 channels"]
+
+    def piece(self, index, u) -> Float[Array, "..."]:
+        """X inside piece `index` (a slice or an array of one per sample and query), at share `u` of it."""
+        x0, x1, d0, d1 = self._ends(index)
+        h00, h01 = (1 + 2 * u) * (1 - u) ** 2, u**2 * (3 - 2 * u)
+        return h00 * x0 + u * (1 - u) ** 2 * d0 + h01 * x1 - u**2 * (1 - u) * d1
+
+    def slope(self, index, u) -> Float[Array, "..."]:
+        """dX/ds inside piece `index`, at share `u` of it."""
+        x0, x1, d0, d1 = self._ends(index)
+        return 6 * u * (1 - u) * (x1 - x0) + (1 - u) * (1 - 3 * u) * d0 + u * (3 * u - 2) * d1
+
+    def controls(self, nodes: tuple[float, ...], substeps: int = 1) -> Float[Array, "steps stages batch channels"]:
+        """dX/ds where a Runge–Kutta method with these nodes looks, all steps at once: the solver only reads them."""
+        everything = slice(None)
+        at = [[(k + c) / substeps for c in nodes] for k in range(substeps)]
+        slopes = jnp.stack([jnp.stack([self.slope(everything, u) for u in row]) for row in at])
+        # (substeps, stages, batch, pieces, channels) -> (pieces * substeps, stages, batch, channels)
+        slopes = jnp.moveaxis(slopes, 3, 0)
+        return slopes.reshape(-1, *slopes.shape[2:])
+
+    def evaluate(self, t: Float[Array, "batch queries"]) -> Float[Array, "batch queries channels"]:
+        """X at real times; constant outside the knots. Where X jumps (rectilinear), the value after the jump."""
+        index, u, _ = self._locate(t, "right")
+        return self.piece(index, u)
+
+    def derivative(self, t: Float[Array, "batch queries"]) -> Float[Array, "batch queries channels"]:
+        """dX/dt at real times; zero outside the knots."""
+        index, u, gap = self._locate(t, "left")
+        inside = (t >= self.times[:, :1]) & (t <= self.times[:, -1:])
+        safe = jnp.where(gap > 0, gap, 1.0)
+        return jnp.where((gap > 0) & inside[..., None], self.slope(index, u) / safe, 0.0)
+
+    def _ends(self, index):
+        if isinstance(index, slice):
+            return self.values[:, :-1], self.values[:, 1:], self.left, self.right
+        pick = lambda a: jnp.take_along_axis(a, index, axis=1)  # noqa: E731
+        return pick(self.values), jnp.take_along_axis(self.values, index + 1, axis=1), pick(self.left), pick(self.right)
+
+    def _locate(self, t, side: str):
+        """The piece of each query, the share of it that has passed, and its length. `side` decides at a knot."""
+        search = jax.vmap(lambda knots, q: jnp.searchsorted(knots, q, side=side))
+        index = jnp.clip(search(self.times, t) - 1, 0, self.times.shape[1] - 2)[..., None]
+        t0 = jnp.take_along_axis(self.times[..., None], index, axis=1)
+        t1 = jnp.take_along_axis(self.times[..., None], index + 1, axis=1)
+        gap, t = t1 - t0, t[..., None]
+        u = jnp.where(gap > 0, (t - t0) / jnp.where(gap > 0, gap, 1.0), (t >= t1).astype(t.dtype))
+        return index, jnp.clip(u, 0.0, 1.0), gap
+
+
+def fit_path(obs: Padded, scheme: str = "natural", *, time: bool = True, intensity: bool = False) -> Path:
+    """The path X through the observations, with channels [time][intensity …][values …].
+
+    `intensity` adds each channel's running count of observations. Both extra kinds are linear between knots.
+
+    >>> from leapcde.prepare import pad
+    >>> from leapcde.series import as_series
+    >>> obs = pad(as_series([([0, 1, 3], [1.0, float("nan"), 4.0])]))
+    >>> fit_path(obs, "linear").values[0, :, 1].tolist()
+    [1.0, 2.0, 4.0]
+    """
+    choose("path", scheme, SCHEMES)
+    times, mask = jnp.asarray(obs.times), jnp.asarray(obs.mask)
+    path = _FIT[scheme](_two_knots(times), _two_knots(jnp.asarray(obs.values)), _two_knots(mask, fill=0.0))
+    extra = []
+    if time:
+        extra.append(path.times[..., None])
+    if intensity:
+        count = jnp.cumsum(_two_knots(mask, fill=0.0), axis=1)
+        extra.append(_rectified(count) if scheme == "rectilinear" else count)
+    return _with_linear(path, jnp.concatenate(extra, -1)) if extra else path
+
+
+def channel_count(values: int, *, time: bool, intensity: bool) -> int:
+    """How many channels `fit_path` gives for so many value channels."""
+    return int(time) + values * (1 + int(intensity))
+
+
+def join_linear(times, values) -> Path:
+    """The path that is linear between knots."""
+    slope = jnp.diff(values, axis=1)
+    return Path(times, values, slope, slope)
+
+
+def _two_knots(array, fill=None):
+    """A path needs a piece to live on; a single observation is padded like any other short sample."""
+    if array.shape[1] > 1:
+        return array
+    again = array if fill is None else jnp.full_like(array, fill)
+    return jnp.concatenate([array, again], 1)
+
+
+def _with_linear(path: Path, extra) -> Path:
+    slope = jnp.diff(extra, axis=1)
+    join = lambda a, b: jnp.concatenate([a, b], -1)  # noqa: E731
+    return Path(path.times, join(extra, path.values), join(slope, path.left), join(slope, path.right))
+
+
+def _neighbours(mask):
+    """Index of the nearest observed row at or before, and at or after, each row (-1 and length where there is none)."""
+    length = mask.shape[1]
+    index = jnp.arange(length)[None, :, None]
+    before = lax.cummax(jnp.where(mask > 0, index, -1), axis=1)
+    after = lax.cummin(jnp.where(mask > 0, index, length), axis=1, reverse=True)
+    return before, after
+
+
+def _take(array, index):
+    return jnp.take_along_axis(array, jnp.clip(index, 0, array.shape[1] - 1), axis=1)
+
+
+def _linear(times, values, mask) -> Path:
+    return join_linear(times, _bridge(times, values, mask))
+
+
+def _bridge(times, values, mask):
+    """Linear interpolation per channel over its own observed rows; held constant before the first and after the last."""
+    before, after = _neighbours(mask)
+    first, last = jnp.where(before < 0, after, before), jnp.where(after >= mask.shape[1], before, after)
+    clock = jnp.broadcast_to(times[..., None], values.shape)
+    t0, t1 = _take(clock, first), _take(clock, last)
+    share = jnp.where(t1 > t0, (clock - t0) / jnp.where(t1 > t0, t1 - t0, 1.0), 0.0)
+    filled = (1 - share) * _take(values, first) + share * _take(values, last)
+    return jnp.where(mask.sum(1, keepdims=True) > 0, filled, 0.0)
+
+
+def _forward_fill(values, mask):
+    """The last observed value of each channel; 0 (the training mean) before the first, because the future is not known."""
+    before, _ = _neighbours(mask)
+    return jnp.where(before < 0, 0.0, _take(values, before))
+
+
+def _hermite(times, values, mask) -> Path:
+    """Cubic pieces whose slope at a knot is the difference quotient *before* it, so nothing later is needed."""
+    filled = _forward_fill(values, mask)
+    gap = jnp.diff(times, axis=1)[..., None]
+    rise = jnp.diff(filled, axis=1)
+    rate = jnp.where(gap > 0, rise / jnp.where(gap > 0, gap, 1.0), 0.0)
+    # dX/ds = dX/dt * gap; the first piece has no past and is linear.
+    left = jnp.concatenate([rise[:, :1], rate[:, :-1] * gap[:, 1:]], 1)
+    return Path(times, filled, left, rise)
+
+
+def _rectilinear(times, values, mask) -> Path:
+    """Time moves first with the values held, then the values jump with time held: 2n - 1 knots."""
+    held = _rectified(_forward_fill(values, mask))
+    return join_linear(jnp.repeat(times, 2, axis=1)[:, 1:], held)
+
+
+def _rectified(values):
+    return jnp.repeat(values, 2, axis=1)[:, :-1]
+
+
+def _natural(times, values, mask) -> Path:
+    """Natural cubic splines, each channel through its own observed points, cut at every knot of the sample.
+
+    A cubic restricted to part of its piece is still a cubic, so its values and slopes at the knots carry all of it.
+    """
+    points = _observed_points(times, values, mask)
+    curvature = _natural_curvature(*points)
+    return _cut_at_knots(times, mask, points, curvature)
+
+
+def _observed_points(times, values, mask):
+    """Each channel's observed points moved to the front, the last one repeated behind: (clock, x), both (B, n, C)."""
+    order = jnp.argsort(mask <= 0, axis=1, stable=True)
+    count = mask.sum(1, keepdims=True).astype(jnp.int32)
+    index = jnp.take_along_axis(
+        order, jnp.minimum(jnp.arange(mask.shape[1])[None, :, None], jnp.maximum(count - 1, 0)), axis=1
+    )
+    clock = jnp.broadcast_to(times[..., None], values.shape)
+    return jnp.take_along_axis(clock, index, axis=1), jnp.take_along_axis(values * (mask > 0), index, axis=1)
+
+
+def _natural_curvature(clock, x):
+    """Second derivatives at the observed points: a diagonally dominant tridiagonal system, solved by one sweep each way.
+
+    Repeated points (padding) have gap zero; their rows become M = 0, which is also the natural end condition.
+    """
+    gap = jnp.diff(clock, axis=1)
+    rate = jnp.where(gap > 0, jnp.diff(x, axis=1) / jnp.where(gap > 0, gap, 1.0), 0.0)
+    inner = (gap[:, :-1] > 0) & (gap[:, 1:] > 0)
+    low, high = jnp.where(inner, gap[:, :-1], 0.0), jnp.where(inner, gap[:, 1:], 0.0)
+    middle = jnp.where(inner, 2 * (gap[:, :-1] + gap[:, 1:]), 1.0)
+    right = jnp.where(inner, 6 * (rate[:, 1:] - rate[:, :-1]), 0.0)
+    rows = tuple(jnp.moveaxis(a, 1, 0) for a in (low, middle, high, right))
+    zero = jnp.zeros_like(x[:, 0])
+
+    def down(carry, row):
+        c, d = carry
+        a, b, c_next, r = row
+        scale = 1 / (b - a * c)
+        new = (c_next * scale, (r - a * d) * scale)
+        return new, new
+
+    def up(m, row):
+        c, d = row
+        m = d - c * m
+        return m, m
+
+    _, swept = lax.scan(down, (zero, zero), rows)
+    _, inside = lax.scan(up, zero, swept, reverse=True)
+    inside = jnp.moveaxis(inside, 0, 1)
+    return jnp.concatenate([zero[:, None], inside, zero[:, None]], 1)
+
+
+def _cut_at_knots(times, mask, points, curvature) -> Path:
+    clock, x = points
+    seen = mask > 0
+    # The spline piece that contains knot i is the one after the observations counted up to it.
+    count = jnp.cumsum(seen, axis=1)
+    total = count[:, -1:]
+    index = jnp.clip(count - 1, 0, jnp.maximum(total - 2, 0))
+    pick = lambda a, shift: _take(a, index + shift)  # noqa: E731
+    t0, t1, x0, x1, m0, m1 = (pick(a, s) for a in (clock, x, curvature) for s in (0, 1))
+    gap = t1 - t0
+    safe = jnp.where(gap > 0, gap, 1.0)
+    t = times[..., None]
+    a, b = (t1 - t) / safe, (t - t0) / safe
+    value = a * x0 + b * x1 + ((a**3 - a) * m0 + (b**3 - b) * m1) * gap**2 / 6
+    speed = (x1 - x0) / safe + ((3 * b**2 - 1) * m1 - (3 * a**2 - 1) * m0) * gap / 6
+    # Outside a channel's own observations it is held; at its first and last one the slope has two sides.
+    within = (gap > 0) & (t >= clock[:, :1]) & (t <= clock[:, -1:])
+    held = jnp.where(t <= clock[:, :1], x[:, :1], x[:, -1:])
+    value = jnp.where(total > 0, jnp.where(within, value, held), 0.0)
+    return _pieces(times, value, jnp.where(within, speed, 0.0), clock)
+
+
+def _pieces(times, value, speed, clock) -> Path:
+    step = jnp.diff(times, axis=1)[..., None]
+    starts, ends = times[:, :-1, None], times[:, 1:, None]
+    moving = (starts >= clock[:, :1]) & (ends <= clock[:, -1:])
+    side = lambda slope: jnp.where(moving, slope * step, 0.0)  # noqa: E731
+    return Path(times, value, side(speed[:, :-1]), side(speed[:, 1:]))
+
+
+_FIT = {"natural": _natural, "linear": _linear, "hermite": _hermite, "rectilinear": _rectilinear}

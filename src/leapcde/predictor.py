@@ -1,0 +1,208 @@
+"""A trained model with everything it needs to meet new data: scaling, path recipe, labels. One object, one file."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .batches import Bucket, Recipe, make_buckets
+from .checkpoint import load_file, restore, save_file
+from .errors import InputError, LeapWarning, choose
+from .metrics import measure, softmax
+from .models import MODELS, Model, Spec, build
+from .prepare import Scaler
+from .series import Series
+from .train import predict, targets
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How raw series and targets become arrays and back. Learned from training data, shared by all models of a run."""
+
+    task: str
+    recipe: Recipe
+    scaler: Scaler
+    channels: tuple[str, ...]
+    spec: Spec
+    classes: tuple[Any, ...] = ()
+    target_mean: float = 0.0  # regression only
+    target_std: float = 1.0
+
+    @classmethod
+    def learn(cls, train: Series, task: str, recipe: Recipe, *, standardise: bool = True) -> Frame:
+        """Look at the training data, and only at it."""
+        scaler = Scaler.fit(train) if standardise else Scaler.unit(train)
+        if train.target is None:
+            raise InputError("training needs targets: labels, numbers, or windows to forecast")
+        values = train.values.shape[1]
+        classes: tuple[Any, ...] = ()
+        mean, std, output = 0.0, 1.0, (1,)
+        if task == "classification":
+            classes = tuple(np.unique(train.target).tolist())
+            if len(classes) < 2:
+                raise InputError(f"every training sample has the class {classes[0]!r}; give at least two classes")
+            output = (len(classes),)
+        elif task == "forecasting":
+            output = tuple(train.target.shape[1:])
+        else:
+            mean, std = _number_scale(train.target)
+        ends, starts = train.times[train.offsets[1:] - 1], train.times[train.offsets[:-1]]
+        spec = Spec(
+            task=task,
+            values=values,
+            channels=recipe.channels(values),
+            output=output,
+            static=0 if train.static is None else train.static.shape[1],
+            span=float(np.max(ends - starts) / scaler.time_unit) or 1.0,
+        )
+        _warn_unseen(train)
+        return cls(task, recipe, scaler, train.channels, spec, classes, mean, std)
+
+    def encode(self, series: Series, *, round_to: int = 1) -> list[Bucket]:
+        """Scaled, padded, with paths; targets as the loss wants them."""
+        self.check(series)
+        scaled = self.scaler.apply(series)
+        if series.target is not None:
+            scaled = replace(scaled, target=self.encode_target(series.target))
+        return make_buckets(scaled, self.recipe, round_to=round_to)
+
+    def encode_target(self, target: np.ndarray) -> np.ndarray:
+        if self.task == "classification":
+            known = {label: i for i, label in enumerate(self.classes)}
+            unknown = sorted({str(v) for v in target.tolist() if v not in known})
+            if unknown:
+                raise InputError(f"labels that training did not see: {', '.join(unknown)}; known: {', '.join(map(str, self.classes))}")
+            return np.array([known[v] for v in target.tolist()], np.int32)
+        if self.task == "forecasting":
+            return self.scaler.scale(target)
+        return ((np.asarray(target, float).reshape(len(target), 1) - self.target_mean) / self.target_std).astype(np.float32)
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions as people want them: labels, numbers, or future values in their own units."""
+        if self.task == "classification":
+            return np.array(self.classes)[raw.argmax(-1)]
+        if self.task == "forecasting":
+            return self.scaler.unscale(raw)
+        return raw[:, 0].astype(float) * self.target_std + self.target_mean
+
+    def check(self, series: Series) -> None:
+        """The series must have the channels and statics that training saw."""
+        if series.values.shape[1] != len(self.channels):
+            raise InputError(
+                f"the series has {series.values.shape[1]} channels ({', '.join(series.channels)}), "
+                f"the model was trained on {len(self.channels)} ({', '.join(self.channels)})"
+            )
+        static = 0 if series.static is None else series.static.shape[1]
+        if static != self.spec.static:
+            raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
+
+    def to_json(self) -> dict[str, Any]:
+        own = {key: getattr(self, key) for key in ("task", "channels", "classes", "target_mean", "target_std")}
+        return {**own, "recipe": self.recipe.to_json(), "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Frame:
+        parts = {"recipe": Recipe(**data["recipe"]), "scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
+        return cls(**{**data, **parts, "channels": tuple(data["channels"]), "classes": tuple(data["classes"])})
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model and its frame. `save` writes one safetensors file; `Predictor.load` reads it anywhere."""
+
+    frame: Frame
+    model: Model
+    name: str
+    options: dict[str, Any]
+
+    def predict(self, series: Series) -> np.ndarray:
+        """Labels, numbers, or future values (sample, horizon, channel) in the units of the data."""
+        return self.frame.decode(self.raw(series))
+
+    def predict_proba(self, series: Series) -> np.ndarray:
+        """Class probabilities, columns in the order of `frame.classes`."""
+        if self.frame.task != "classification":
+            raise InputError(f"probabilities exist for classification only; this model does {self.frame.task}")
+        return softmax(self.raw(series).astype(np.float64))
+
+    def raw(self, series: Series) -> np.ndarray:
+        return predict(self.model, self.frame.encode(replace(series, target=None), round_to=8))
+
+    def evaluate(self, series: Series) -> dict[str, float]:
+        """Metrics over all samples; forecasting errors are in standardised units."""
+        if series.target is None:
+            raise InputError("evaluating needs targets")
+        data = self.frame.encode(series)
+        return measure(self.frame.task, predict(self.model, data), targets(data))
+
+    def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
+        """X, Y and dY/dt of each sample on an even grid from its start to its end, in the units of the data.
+
+        `t` is (sample, query); the others (sample, query, channel of the series). `speed` is ‖dY/dt‖ over the
+        standardised channels.
+        """
+        if not hasattr(self.model, "learned_path"):
+            raise InputError(f"model {self.name!r} does not learn a path; 'leap' does")
+        found = [_paths(self.model, bucket.batch, queries) for bucket in self.frame.encode(replace(series, target=None))]
+        order = np.argsort(np.concatenate([b.samples for b in self.frame.encode(replace(series, target=None))]))
+        t, X, Y, dY = (np.concatenate([np.asarray(part[i]) for part in found])[order] for i in range(4))
+        scaler, unit = self.frame.scaler, self.frame.scaler.time_unit
+        starts = series.times[series.offsets[:-1]]
+        return {
+            "t": t * unit + starts[:, None],
+            "X": scaler.unscale(X),
+            "Y": scaler.unscale(Y),
+            "dY": dY * np.array(scaler.std) / unit,
+            "speed": np.linalg.norm(dY, axis=-1) / unit,
+        }
+
+    def save(self, path: Path | str) -> None:
+        about = {"model": self.name, "options": self.options, "frame": self.frame.to_json()}
+        save_file(Path(path), "model", {"model": eqx.filter(self.model, eqx.is_inexact_array)}, about)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Predictor:
+        path = Path(path)
+        arrays, about = load_file(path, "model")
+        frame = Frame.from_json(about["frame"])
+        choose("model", about["model"], MODELS)
+        empty = eqx.filter_eval_shape(lambda: build(about["model"], frame.spec, **about["options"]))
+        return cls(frame, restore("model", empty, arrays, path), about["model"], about["options"])
+
+
+@eqx.filter_jit
+def _paths(model, batch, queries: int):
+    values = batch.obs.values.shape[-1]
+    ends = batch.obs.times[:, -1:]
+    t = ends * jnp.linspace(0.0, 1.0, queries)
+    Y = model.learned_path(batch)
+    return t, batch.X.evaluate(t)[..., -values:], Y.evaluate(t)[..., -values:], Y.derivative(t)[..., -values:]
+
+
+def _number_scale(target: np.ndarray) -> tuple[float, float]:
+    try:
+        numbers = np.asarray(target, float)
+    except ValueError:
+        raise InputError(f"regression needs numbers as targets, not text such as {target[0]!r}; use task classification") from None
+    if not np.isfinite(numbers).all():
+        raise InputError(f"target {int(np.argmin(np.isfinite(numbers)))} is not finite; every training sample needs a target")
+    return float(numbers.mean()), float(numbers.std()) or 1.0
+
+
+def _warn_unseen(series: Series) -> None:
+    """Channels that some samples never observe are constant there; say so once, with names and counts."""
+    seen = np.add.reduceat(~np.isnan(series.values), series.offsets[:-1], axis=0) > 0
+    never = (~seen).sum(0)
+    if never.any():
+        worst = ", ".join(f"{series.channels[c]!r} in {never[c]}" for c in np.argsort(-never)[:5] if never[c])
+        more = f" and {(never > 0).sum() - 5} other channels" if (never > 0).sum() > 5 else ""
+        message = f"never observed (held at the training mean) in some of {len(series)} samples: {worst}{more}"
+        warnings.warn(message, LeapWarning, stacklevel=3)
+
+

@@ -1,0 +1,321 @@
+"""Training (the paper's Algorithm 1): minimise L = L_task + L_Y on the training data, keep the best on validation.
+
+A run is a function of (model, data, config): the same seed gives the same bits, also when the process was killed and
+resumed. What varies from epoch to epoch (order, noise, rate) is computed from the epoch's number and the history,
+so a checkpoint holds weights, optimiser state and history, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+
+from .batches import Batch, Bucket
+from .checkpoint import load_file, restore, save_file
+from .errors import CheckpointError, InputError, LeapWarning, TrainingError, choose
+from .losses import cross_entropy, mean_squared_error, weight_norms
+from .metrics import LOWER_IS_BETTER, better, measure
+from .models.base import Model
+from .solve import raise_solve_error
+
+MOST_HALVINGS = 3
+PLATEAU = 5  # epochs without a better training loss before the plateau schedule halves the rate
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides a run besides the model and the data."""
+
+    epochs: int = 60
+    batch: int = 32
+    rate: float = 1e-3
+    schedule: str = "cosine"  # or "constant", "plateau"
+    optimizer: str = "adam"  # or "adamw"
+    weight_decay: float = 0.0  # adamw only
+    clip: float | None = 1.0  # largest norm of the gradient
+    weight_penalty: float = 0.0  # times Σ‖θ‖ of the model's regularised part; never in a reported metric
+    patience: int | None = None  # stop after so many epochs without a better loss
+    stop_on: str = "train"  # whose loss: "train" (the paper's appendix) or "validation"
+    class_weight: str | None = None  # or "balanced"
+    seed: int = 0
+
+    def __post_init__(self):
+        choose("schedule", self.schedule, ("constant", "cosine", "plateau"))
+        choose("optimizer", self.optimizer, ("adam", "adamw"))
+        choose("stop_on", self.stop_on, ("train", "validation"))
+        choose("class_weight", self.class_weight or "none", ("none", "balanced"))
+        if self.epochs < 1 or self.batch < 1 or not self.rate > 0:
+            raise InputError(f"epochs {self.epochs}, batch {self.batch}, rate {self.rate}: each must be positive")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class History:
+    """One row an epoch: epoch, train_loss, train_total, val_loss, metrics of the validation data, rate, seconds."""
+
+    rows: list[dict[str, float]] = field(default_factory=list)
+
+    def column(self, name: str) -> list[float]:
+        return [row[name] for row in self.rows]
+
+    def best(self, metric: str) -> dict[str, float]:
+        pick = min if metric in LOWER_IS_BETTER else max
+        return pick((row for row in self.rows if not np.isnan(row[metric])), key=lambda row: row[metric])
+
+    def stale(self, name: str) -> int:
+        """How many epochs have passed since the lowest value of a column."""
+        values = self.column(name)
+        return len(values) - 1 - int(np.argmin(values)) if values else 0
+
+
+class State(NamedTuple):
+    params: Any
+    optimiser: Any
+
+
+class Fitted(NamedTuple):
+    model: Model  # with the weights that were best on the validation data
+    history: History
+    stopped: str  # why training ended
+
+
+def fit(
+    model: Model,
+    task: str,
+    train: list[Bucket],
+    validation: list[Bucket],
+    config: TrainConfig,
+    *,
+    metric: str,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+    checkpoint: Path | None = None,
+) -> Fitted:
+    """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there."""
+    params, static = eqx.partition(model, eqx.is_inexact_array)
+    optimiser = _optimiser(config)
+    run = _Run(static, task, config, optimiser, _class_weights(task, train, config))
+    state, best = State(params, optimiser.init(params)), params
+    history, halvings = History(), 0
+    if checkpoint is not None and checkpoint.exists():
+        state, best, history, halvings = _resume(checkpoint, config, state)
+    best_score = history.best(metric)[metric] if history.rows else None
+    stopped = ""
+    while not stopped and not (stopped := _finished(config, history)):
+        epoch = len(history.rows)
+        began = time.perf_counter()
+        new, row = run.epoch(state, train, epoch, history, halvings, on_step)
+        if row is None:
+            halvings += 1
+            if halvings > MOST_HALVINGS:
+                stopped = _give_up(epoch, config, history)
+            continue
+        state = new
+        row.update(_validate(eqx.combine(state.params, static), task, validation))
+        row["seconds"] = time.perf_counter() - began
+        history.rows.append(row)
+        if better(metric, row[metric], best_score):
+            best, best_score = state.params, row[metric]
+        if checkpoint is not None:
+            _save(checkpoint, config, state, best, history, halvings)
+        if on_epoch is not None:
+            on_epoch(row)
+    return Fitted(eqx.combine(best, static), history, stopped)
+
+
+def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray:
+    """Raw predictions for every sample, in the order of the series."""
+    total = sum(len(bucket.samples) for bucket in data)
+    result: np.ndarray | None = None
+    for bucket in data:
+        count = len(bucket.samples)
+        size = min(chunk, count)
+        for start in range(0, count, size):
+            # The last chunk is filled up with repeats, so that one shape is compiled.
+            index = np.minimum(np.arange(start, start + size), count - 1)
+            part = np.asarray(_predict(model, bucket.batch, index))[: count - start]
+            if result is None:
+                result = np.empty((total, *part.shape[1:]), part.dtype)
+            result[bucket.samples[start : start + size]] = part
+    if result is None:
+        raise InputError("there is nothing to predict: no samples")
+    return result
+
+
+def targets(data: list[Bucket]) -> np.ndarray:
+    """The targets in the order of the series."""
+    order = np.concatenate([bucket.samples for bucket in data])
+    return np.concatenate([np.asarray(bucket.batch.obs.target) for bucket in data])[np.argsort(order)]
+
+
+def task_loss(task: str, prediction, target, weights=None):
+    """L_task: cross-entropy for classes, mean squared error for numbers."""
+    return cross_entropy(prediction, target, weights) if task == "classification" else mean_squared_error(prediction, target)
+
+
+class _Run(NamedTuple):
+    """What stays the same from step to step."""
+
+    static: Any
+    task: str
+    config: TrainConfig
+    optimiser: optax.GradientTransformation
+    weights: Any
+
+    def epoch(self, state: State, train: list[Bucket], epoch: int, history: History, halvings: int, on_step):
+        """One pass over the training data. The row is None if the loss was not finite."""
+        plan = _plan(train, self.config, epoch)
+        steps = sum(len(order) for _, order in plan)
+        rates = _rates(self.config, history, epoch, steps) * 0.5**halvings
+        key = jax.random.fold_in(jax.random.key(self.config.seed), epoch)
+        losses, done = [], 0
+        for bucket, order in plan:
+            part = slice(done, done + len(order))
+            keys = jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(part.start, part.stop))
+            try:
+                state, found = _segment(self, state, train[bucket].batch, order, jnp.asarray(rates[part], jnp.float32), keys)
+            except eqx.EquinoxRuntimeError as error:
+                raise_solve_error(error)
+            losses.append(np.asarray(found))
+            done = part.stop
+            if on_step is not None:
+                on_step(done, steps)
+        loss, total = np.concatenate(losses).mean(0)
+        if not np.isfinite(total):
+            return state, None
+        row = {"epoch": epoch, "train_loss": float(loss), "train_total": float(total)}
+        return state, {**row, "rate": float(rates[-1]), "halvings": halvings}
+
+    def loss(self, params, batch: Batch, key):
+        model = eqx.combine(params, self.static)
+        prediction, penalty = model(batch, key=key)
+        loss = task_loss(self.task, prediction, batch.obs.target, self.weights)
+        total = loss + penalty
+        if self.config.weight_penalty:
+            total = total + self.config.weight_penalty * weight_norms(model.regularised())
+        return total, jnp.stack([loss, total])
+
+
+@eqx.filter_jit
+def _segment(run: _Run, state: State, data: Batch, order, rates, keys):
+    """Steps over minibatches of one bucket: one dispatch, whatever their number."""
+
+    def step(state: State, now):
+        index, rate, key = now
+        gradient, losses = jax.grad(run.loss, has_aux=True)(state.params, data.take(index), key)
+        updates, optimiser = run.optimiser.update(gradient, state.optimiser, state.params)
+        params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
+        return State(params, optimiser), losses
+
+    return lax.scan(step, state, (jnp.asarray(order), rates, keys))
+
+
+@eqx.filter_jit
+def _predict(model: Model, data: Batch, index):
+    return model(data.take(index)).prediction
+
+
+def _optimiser(config: TrainConfig) -> optax.GradientTransformation:
+    """Adam without its rate: the rate of every step is an argument, so that schedules need no state."""
+    parts = [] if config.clip is None else [optax.clip_by_global_norm(config.clip)]
+    parts.append(optax.scale_by_adam())
+    if config.optimizer == "adamw":
+        parts.append(optax.add_decayed_weights(config.weight_decay))
+    return optax.chain(*parts)
+
+
+def _plan(train: list[Bucket], config: TrainConfig, epoch: int) -> list[tuple[int, np.ndarray]]:
+    """Which samples make up which step: (bucket, (steps, batch)) pieces, shuffled by seed and epoch.
+
+    One bucket is one piece, a single scan. Several are cut into single steps and mixed, because length often tells
+    the class and an optimiser should not see one length after the other. The few samples that do not fill a batch
+    wait for another epoch.
+    """
+    generator = np.random.default_rng([config.seed, epoch])
+    pieces = []
+    for b, bucket in enumerate(train):
+        count = len(bucket.samples)
+        size = min(config.batch, count)
+        order = generator.permutation(count)[: count // size * size].reshape(-1, size)
+        pieces += [(b, order)] if len(train) == 1 else [(b, row[None]) for row in order]
+    return [pieces[i] for i in generator.permutation(len(pieces))]
+
+
+def _rates(config: TrainConfig, history: History, epoch: int, steps: int) -> np.ndarray:
+    if config.schedule == "cosine":
+        share = (epoch + np.arange(steps) / steps) / config.epochs
+        return config.rate * 0.5 * (1 + np.cos(np.pi * share))
+    if config.schedule == "plateau":
+        return np.full(steps, config.rate * 0.5 ** _plateaus(history.column("train_loss")))
+    return np.full(steps, config.rate)
+
+
+def _plateaus(losses: list[float]) -> int:
+    """How often the loss failed to improve for `PLATEAU` epochs in a row."""
+    found, best, waited = 0, np.inf, 0
+    for loss in losses:
+        best, waited = (loss, 0) if loss < best else (best, waited + 1)
+        if waited == PLATEAU:
+            found, waited = found + 1, 0
+    return found
+
+
+def _finished(config: TrainConfig, history: History) -> str:
+    if len(history.rows) >= config.epochs:
+        return f"all {config.epochs} epochs done"
+    watched = "train_loss" if config.stop_on == "train" else "val_loss"
+    if config.patience is not None and history.stale(watched) >= config.patience:
+        return f"{watched} did not improve for {config.patience} epochs"
+    return ""
+
+
+def _give_up(epoch: int, config: TrainConfig, history: History) -> str:
+    message = (
+        f"training diverged in epoch {epoch + 1} (loss not finite) and again with the rate halved {MOST_HALVINGS} times; "
+        f"lower the rate (now {config.rate:g}), or check the data for extreme values"
+    )
+    if not history.rows:
+        raise TrainingError(message)
+    warnings.warn(f"{message}. The best weights so far are kept.", LeapWarning, stacklevel=3)
+    return message
+
+
+def _validate(model: Model, task: str, data: list[Bucket]) -> dict[str, float]:
+    found = measure(task, predict(model, data), targets(data))
+    return {"val_loss": found["loss" if task == "classification" else "mse"], **found}
+
+
+def _class_weights(task: str, train: list[Bucket], config: TrainConfig):
+    if config.class_weight != "balanced" or task != "classification":
+        return None
+    counts = np.bincount(targets(train))
+    return jnp.asarray(counts.sum() / (len(counts) * np.maximum(counts, 1)), jnp.float32)
+
+
+def _save(path: Path, config: TrainConfig, state: State, best, history: History, halvings: int) -> None:
+    about = {"config": config.to_json(), "history": history.rows, "halvings": halvings}
+    save_file(path, "training", {"state": state, "best": best}, about)
+
+
+def _resume(path: Path, config: TrainConfig, like: State) -> tuple[State, Any, History, int]:
+    arrays, about = load_file(path, "training")
+    before, now = ({**c, "epochs": 0} for c in (about["config"], json.loads(json.dumps(config.to_json()))))
+    if before != now or (config.schedule == "cosine" and about["config"]["epochs"] != config.epochs):
+        raise CheckpointError(f"{path} was made with other settings; use another run folder, or the same settings")
+    state, best = restore("state", like, arrays, path), restore("best", like.params, arrays, path)
+    return state, best, History(about["history"]), about["halvings"]
