@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from .errors import CheckpointError
+from .errors import CheckpointError, InputError
 
 VERSION = 1
 
@@ -24,18 +24,30 @@ VERSION = 1
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary name that becomes `path` only if the block succeeds: a killed process leaves the old file whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def json_text(data: Any, indent: int | None = None) -> str:
+    """JSON that every reader accepts: NaN and infinity, which JSON does not know, are null.
+
+    >>> json_text({"auroc": float("nan"), "file": Path("a")})
+    '{"auroc": null, "file": "a"}'
+    """
+    return json.dumps(_finite(data), indent=indent, default=str, allow_nan=False)
 
 
 def save_file(path: Path, kind: str, trees: dict[str, Any], about: dict[str, Any]) -> None:
@@ -50,6 +62,8 @@ def save_file(path: Path, kind: str, trees: dict[str, Any], about: dict[str, Any
 
 def load_file(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read what `save_file` wrote: the arrays by name, and the description."""
+    if path.is_dir():
+        raise CheckpointError(f"{path} is a folder; give a file")
     try:
         with safe_open(path, framework="numpy") as file:
             header = (file.metadata() or {}).get("leapcde")
@@ -80,14 +94,24 @@ def restore(name: str, like: Any, arrays: dict[str, np.ndarray], path: Path) -> 
     return jax.tree_util.tree_unflatten(structure, leaves)
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
 def _about(path: Path, kind: str, header: str) -> dict[str, Any]:
     try:
         about = json.loads(header)
         version, found = int(about["version"]), about["kind"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise CheckpointError(f"{path} has a damaged header") from None
     if version > VERSION:
-        raise CheckpointError(f"{path} was written by a newer leapcde (format {version}, this one reads {VERSION}); upgrade leapcde")
+        raise CheckpointError(
+            f"{path} was written by a newer leapcde (format {version}, this one reads {VERSION}); upgrade leapcde"
+        )
     if found != kind:
         raise CheckpointError(f"{path} is a {found!r} file; a {kind!r} file is needed")
     return about
@@ -95,8 +119,8 @@ def _about(path: Path, kind: str, header: str) -> dict[str, Any]:
 
 def _flatten(tree: Any) -> dict[str, np.ndarray]:
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(keys): np.ascontiguousarray(leaf) for keys, leaf in flat if _is_array(leaf)}
+    return {jax.tree_util.keystr(keys): np.asarray(leaf, order="C") for keys, leaf in flat if _is_array(leaf)}
 
 
 def _is_array(leaf: Any) -> bool:
-    return eqx.is_array_like(leaf) and hasattr(leaf, "shape") or isinstance(leaf, jax.ShapeDtypeStruct)
+    return (eqx.is_array_like(leaf) and hasattr(leaf, "shape")) or isinstance(leaf, jax.ShapeDtypeStruct)

@@ -24,7 +24,7 @@ app.add_typer(data_app, name="data")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 DataDir = Annotated[Path | None, typer.Option(help="Where data sets lie; LEAPCDE_DATA also sets it.")]
 RunFolder = Annotated[Path, typer.Argument(help="A folder that 'leapcde train' made.")]
 
@@ -36,13 +36,10 @@ def main() -> None:
     except LeapError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from the last finished epoch of a run folder", err=True)
-        sys.exit(130)
 
 
 def command(on: typer.Typer, **settings):
-    """Register a command that shows our warnings as short notes."""
+    """Register a command that shows our warnings as short notes, and can be stopped from the keyboard."""
 
     def register(function):
         @functools.wraps(function)
@@ -51,7 +48,11 @@ def command(on: typer.Typer, **settings):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore" if quiet else "always", LeapWarning)
                 warnings.showwarning = lambda message, *rest, **more: typer.echo(f"note: {message}", err=True)
-                return function(*args, **kwargs)
+                try:
+                    return function(*args, **kwargs)
+                except KeyboardInterrupt:  # caught here, because Typer would exit without a word
+                    typer.echo("stopped; the same command goes on from the last finished epoch of a run folder", err=True)
+                    raise typer.Exit(130) from None
 
         on.command(**settings)(wrapped)
         return wrapped
@@ -190,12 +191,13 @@ def predict(
 
     config, predictor = open_run(run)
     table = predictions_table(config, predictor, file)
-    if as_json:
-        return _print_json({"predictions": table.to_dict("records")})
     text = table.to_csv(index=False)
+    if out is not None:
+        write_text(out, text)
+    if as_json:
+        return _print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
     if out is None:
         return typer.echo(text, nl=False)
-    write_text(out, text)
     if not quiet:
         typer.echo(f"{len(table)} predictions: {out}", err=True)
 
@@ -215,7 +217,9 @@ def explain(
     from .explain import explain as draw
 
     _, predictor, data = _open(run, data_dir)
-    files = draw(predictor, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or [])
+    files = draw(
+        predictor, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
+    )
     if as_json:
         return _print_json({"files": [str(file) for file in files]})
     if not quiet:
@@ -311,7 +315,9 @@ def _options(pairs: list[str]) -> dict[str, Any]:
 
 
 def _print_json(data: dict[str, Any]) -> None:
-    typer.echo(json.dumps(data, default=str))
+    from .checkpoint import json_text
+
+    typer.echo(json_text(data))
 
 
 def _print_metrics(found: dict[str, dict[str, float]]) -> None:

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from .errors import LeapError
 
 Row = dict[str, float]
 
@@ -36,7 +38,8 @@ def watch_training(title: str, epochs: int, metric: str, *, quiet: bool) -> Iter
             note = f"loss {row['train_loss']:.4f}  val {metric} {row[metric]:.4f}  rate {row['rate']:.1e}"
             bar.update(task, completed=int(row["epoch"]) + 1, note=note)
 
-        yield Hooks(on_epoch, on_step)
+        with _gone_if_idle(bar, task):
+            yield Hooks(on_epoch, on_step)
 
 
 @contextmanager
@@ -47,7 +50,18 @@ def watch_count(title: str, total: int, *, quiet: bool) -> Iterator[Callable[[in
         return
     with _bar() as bar:
         task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        with _gone_if_idle(bar, task):
+            yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def _gone_if_idle(bar: Progress, task: TaskID) -> Iterator[None]:
+    """A mistake that was found before anything was done needs no bar above its message."""
+    try:
+        yield
+    except LeapError:
+        bar.update(task, visible=bar.tasks[task].completed > 0)
+        raise
 
 
 def _bar(*more) -> Progress:

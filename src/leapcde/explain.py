@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from . import plots, report
 from .checkpoint import atomic, write_text
 from .errors import InputError, Problems
@@ -66,7 +68,9 @@ def _calm(one: dict) -> str:
     stretches = plots.calm_stretches(one["t"], one["speed"])
     if not stretches:
         return "Y moves all the time: every part of the path counts."
-    text = ", ".join(f"{a:g}–{b:g}" for a, b in stretches)
+    # Four digits of the sample's span, so that times which are dates, in seconds, differ in what is shown.
+    places = 3 - int(np.floor(np.log10(np.ptp(one["t"]) or 1.0)))
+    text = ", ".join(f"{round(a, places):.12g}–{round(b, places):.12g}" for a, b in stretches)
     return f"Shaded: Y hardly moves at times {text}; there the state z, and with it the prediction, is left as it is."
 
 

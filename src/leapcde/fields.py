@@ -64,17 +64,28 @@ class MLP(eqx.Module):
 class CDEField(eqx.Module):
     """A matrix field applied to a control: z, dX -> tanh(MLP(z)) dX, with `depth` hidden layers.
 
-    `linear_first` leaves the first layer without activation, as the paper's tables print it.
+    `linear_first` leaves the first layer without activation, as the paper's tables print it. `gain` scales the last
+    layer's weights at the start: a small field keeps the state small along a long path.
     """
 
     net: MLP
 
     def __init__(
-        self, state: int, control: int, *, width: int, depth: int, key, activation: str = "relu", linear_first: bool = False
+        self,
+        state: int,
+        control: int,
+        *,
+        width: int,
+        depth: int,
+        key,
+        activation: str = "relu",
+        linear_first: bool = False,
+        gain: float = 1.0,
     ):
         hidden = ("none" if linear_first else activation, *[activation] * (depth - 1))
         sizes = (state, *[width] * depth, state * control)
-        self.net = MLP(sizes, (*hidden[:depth], "tanh"), key=key)
+        net = MLP(sizes, (*hidden[:depth], "tanh"), key=key)
+        self.net = eqx.tree_at(lambda net: net.layers[-1].weight, net, replace_fn=lambda weight: gain * weight)
 
     def __call__(self, z: Float[Array, "*batch state"], dX: Float[Array, "*batch control"]) -> Float[Array, "*batch state"]:
         matrix = self.net(z).reshape(*z.shape, dX.shape[-1])

@@ -22,7 +22,7 @@ def cross_entropy(
     return jnp.sum(share * loss) / jnp.sum(share)
 
 
-def mean_squared_error(predicted: Float[Array, "..."], target: Float[Array, "..."]) -> Float[Array, ""]:
+def mean_squared_error(predicted: Float[Array, ...], target: Float[Array, ...]) -> Float[Array, ""]:
     """Mean over the entries of the target that are there (not NaN).
 
     >>> float(mean_squared_error(jnp.array([1.0, 2.0]), jnp.array([0.0, float("nan")])))

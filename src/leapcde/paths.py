@@ -32,13 +32,13 @@ class Path(eqx.Module):
     left: Float[Array, "batch knots-1 channels"]
     right: Float[Array, "batch knots-1 channels"]
 
-    def piece(self, index, u) -> Float[Array, "..."]:
+    def piece(self, index, u) -> Float[Array, ...]:
         """X inside piece `index` (a slice or an array of one per sample and query), at share `u` of it."""
         x0, x1, d0, d1 = self._ends(index)
         h00, h01 = (1 + 2 * u) * (1 - u) ** 2, u**2 * (3 - 2 * u)
         return h00 * x0 + u * (1 - u) ** 2 * d0 + h01 * x1 - u**2 * (1 - u) * d1
 
-    def slope(self, index, u) -> Float[Array, "..."]:
+    def slope(self, index, u) -> Float[Array, ...]:
         """dX/ds inside piece `index`, at share `u` of it."""
         x0, x1, d0, d1 = self._ends(index)
         return 6 * u * (1 - u) * (x1 - x0) + (1 - u) * (1 - 3 * u) * d0 + u * (3 * u - 2) * d1
@@ -67,7 +67,7 @@ class Path(eqx.Module):
     def _ends(self, index):
         if isinstance(index, slice):
             return self.values[:, :-1], self.values[:, 1:], self.left, self.right
-        pick = lambda a: jnp.take_along_axis(a, index, axis=1)  # noqa: E731
+        pick = lambda a: jnp.take_along_axis(a, index, axis=1)
         return pick(self.values), jnp.take_along_axis(self.values, index + 1, axis=1), pick(self.left), pick(self.right)
 
     def _locate(self, t, side: str):
@@ -125,7 +125,7 @@ def _two_knots(array, fill=None):
 
 def _with_linear(path: Path, extra) -> Path:
     slope = jnp.diff(extra, axis=1)
-    join = lambda a, b: jnp.concatenate([a, b], -1)  # noqa: E731
+    join = lambda a, b: jnp.concatenate([a, b], -1)
     return Path(path.times, join(extra, path.values), join(slope, path.left), join(slope, path.right))
 
 
@@ -198,9 +198,7 @@ def _observed_points(times, values, mask):
     """Each channel's observed points moved to the front, the last one repeated behind: (clock, x), both (B, n, C)."""
     order = jnp.argsort(mask <= 0, axis=1, stable=True)
     count = mask.sum(1, keepdims=True).astype(jnp.int32)
-    index = jnp.take_along_axis(
-        order, jnp.minimum(jnp.arange(mask.shape[1])[None, :, None], jnp.maximum(count - 1, 0)), axis=1
-    )
+    index = jnp.take_along_axis(order, jnp.minimum(jnp.arange(mask.shape[1])[None, :, None], jnp.maximum(count - 1, 0)), axis=1)
     clock = jnp.broadcast_to(times[..., None], values.shape)
     return jnp.take_along_axis(clock, index, axis=1), jnp.take_along_axis(values * (mask > 0), index, axis=1)
 
@@ -244,7 +242,7 @@ def _cut_at_knots(times, mask, points, curvature) -> Path:
     count = jnp.cumsum(seen, axis=1)
     total = count[:, -1:]
     index = jnp.clip(count - 1, 0, jnp.maximum(total - 2, 0))
-    pick = lambda a, shift: _take(a, index + shift)  # noqa: E731
+    pick = lambda a, shift: _take(a, index + shift)
     t0, t1, x0, x1, m0, m1 = (pick(a, s) for a in (clock, x, curvature) for s in (0, 1))
     gap = t1 - t0
     safe = jnp.where(gap > 0, gap, 1.0)
@@ -263,7 +261,7 @@ def _pieces(times, value, speed, clock) -> Path:
     step = jnp.diff(times, axis=1)[..., None]
     starts, ends = times[:, :-1, None], times[:, 1:, None]
     moving = (starts >= clock[:, :1]) & (ends <= clock[:, -1:])
-    side = lambda slope: jnp.where(moving, slope * step, 0.0)  # noqa: E731
+    side = lambda slope: jnp.where(moving, slope * step, 0.0)
     return Path(times, value, side(speed[:, :-1]), side(speed[:, 1:]))
 
 

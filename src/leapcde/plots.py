@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,9 @@ BLUE, ORANGE, GREY, GREEN = "#2563eb", "#ea580c", "#6b7280", "#059669"
 SLOW = 0.1  # a stretch is calm where the speed of Y is below this share of its maximum
 
 
-def plot_paths(found: dict[str, np.ndarray], observed: tuple[np.ndarray, np.ndarray], channels: Sequence[tuple[int, str]]) -> Figure:
+def plot_paths(
+    found: dict[str, np.ndarray], observed: tuple[np.ndarray, np.ndarray], channels: Sequence[tuple[int, str]]
+) -> Figure:
     """X and Y of one sample, a row for each channel, and the speed of Y below. `found` is one sample of `Predictor.path`."""
     figure, axes = _subplots(len(channels) + 1, height=1.9)
     times, values = observed
@@ -26,7 +29,7 @@ def plot_paths(found: dict[str, np.ndarray], observed: tuple[np.ndarray, np.ndar
         axis.plot(found["t"], found["X"][:, c], color=GREY, lw=1.4, label="X, interpolated")
         axis.plot(found["t"], found["Y"][:, c], color=BLUE, lw=2.0, label="Y, learned")
         axis.plot(times, values[:, c], "o", color="black", ms=3, label="observed")
-        axis.set_ylabel(name)
+        axis.set_ylabel(name, parse_math=False)  # a channel's name may hold dollar signs
     speed = axes[-1]
     speed.plot(found["t"], found["speed"], color=ORANGE)
     for start, end in calm_stretches(found["t"], found["speed"]):
@@ -43,7 +46,7 @@ def calm_stretches(t: np.ndarray, speed: np.ndarray) -> list[tuple[float, float]
     >>> calm_stretches(np.arange(5.0), np.array([1.0, 0.0, 0.0, 1.0, 1.0]))
     [(1.0, 2.0)]
     """
-    calm = np.concatenate([[False], speed < SLOW * speed.max(), [False]])
+    calm = np.concatenate([[False], speed <= SLOW * speed.max(), [False]])  # <=: where Y never moves, all is calm
     edges = np.flatnonzero(np.diff(calm.astype(int)))
     return [(float(t[a]), float(t[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - 1 > a]
 
@@ -80,7 +83,8 @@ def plot_forecast(t: np.ndarray, past: np.ndarray, future: np.ndarray, forecasts
     axis.plot(ahead, future, "o", color=GREY, ms=4, mfc="white", label="what came")
     for label, values in forecasts.items():
         axis.plot(ahead, values, lw=2, label=label)
-    axis.set(xlabel="time", ylabel=name)
+    axis.set_xlabel("time")
+    axis.set_ylabel(name, parse_math=False)
     axis.legend(frameon=False, fontsize=8)
     return figure
 
@@ -94,7 +98,7 @@ def png(figure: Figure) -> bytes:
 def as_image(figure: Figure, alt: str) -> str:
     """An HTML image that carries its own data."""
     data = base64.b64encode(png(figure)).decode()
-    return f'<img alt="{alt}" src="data:image/png;base64,{data}">'
+    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{data}">'
 
 
 def _subplots(rows: int, *, height: float) -> tuple[Figure, list[Any]]:

@@ -42,11 +42,12 @@ class Frame:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
         values = train.values.shape[1]
         classes: tuple[Any, ...] = ()
-        mean, std, output = 0.0, 1.0, (1,)
+        mean, std = 0.0, 1.0
+        output: tuple[int, ...] = (1,)
         if task == "classification":
             classes = tuple(np.unique(train.target).tolist())
             if len(classes) < 2:
-                raise InputError(f"every training sample has the class {classes[0]!r}; give at least two classes")
+                raise InputError(f"every training sample has the class {train.target[0]!r}; give at least two classes")
             output = (len(classes),)
         elif task == "forecasting":
             output = tuple(train.target.shape[1:])
@@ -77,7 +78,9 @@ class Frame:
             known = {label: i for i, label in enumerate(self.classes)}
             unknown = sorted({str(v) for v in target.tolist() if v not in known})
             if unknown:
-                raise InputError(f"labels that training did not see: {', '.join(unknown)}; known: {', '.join(map(str, self.classes))}")
+                raise InputError(
+                    f"labels that training did not see: {', '.join(unknown)}; known: {', '.join(map(str, self.classes))}"
+                )
             return np.array([known[v] for v in target.tolist()], np.int32)
         if self.task == "forecasting":
             return self.scaler.scale(target)
@@ -108,7 +111,11 @@ class Frame:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Frame:
-        parts = {"recipe": Recipe(**data["recipe"]), "scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
+        parts = {
+            "recipe": Recipe(**data["recipe"]),
+            "scaler": Scaler.from_json(data["scaler"]),
+            "spec": Spec.from_json(data["spec"]),
+        }
         return cls(**{**data, **parts, "channels": tuple(data["channels"]), "classes": tuple(data["classes"])})
 
 
@@ -189,7 +196,9 @@ def _number_scale(target: np.ndarray) -> tuple[float, float]:
     try:
         numbers = np.asarray(target, float)
     except ValueError:
-        raise InputError(f"regression needs numbers as targets, not text such as {target[0]!r}; use task classification") from None
+        raise InputError(
+            f"regression needs numbers as targets, not text such as {target[0]!r}; use task classification"
+        ) from None
     if not np.isfinite(numbers).all():
         raise InputError(f"target {int(np.argmin(np.isfinite(numbers)))} is not finite; every training sample needs a target")
     return float(numbers.mean()), float(numbers.std()) or 1.0
@@ -204,5 +213,3 @@ def _warn_unseen(series: Series) -> None:
         more = f" and {(never > 0).sum() - 5} other channels" if (never > 0).sum() > 5 else ""
         message = f"never observed (held at the training mean) in some of {len(series)} samples: {worst}{more}"
         warnings.warn(message, LeapWarning, stacklevel=3)
-
-

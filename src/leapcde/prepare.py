@@ -41,8 +41,8 @@ class Scaler:
     @classmethod
     def unit(cls, series: Series) -> Scaler:
         """Values as they are (the paper's MuJoCo protocol); time in typical gaps."""
-        ones = lambda array: (1.0,) * (0 if array is None else array.shape[1])  # noqa: E731
-        zeros = lambda array: (0.0,) * (0 if array is None else array.shape[1])  # noqa: E731
+        ones = lambda array: (1.0,) * (0 if array is None else array.shape[1])
+        zeros = lambda array: (0.0,) * (0 if array is None else array.shape[1])
         v, s = series.values, series.static
         return cls(zeros(v), ones(v), _typical_gap(series), zeros(s), ones(s))
 
@@ -71,7 +71,8 @@ class Scaler:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Scaler:
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+        lists = {key: tuple(value) for key, value in data.items() if key != "time_unit"}
+        return cls(time_unit=data["time_unit"], **lists)
 
 
 class Padded(NamedTuple):
@@ -117,7 +118,7 @@ def drop(series: Series, rate: float, *, seed: int = 56789, what: Literal["times
 
 def without_empty_rows(series: Series) -> Series:
     """Remove inner time points at which no channel was observed; each sample's first and last stay."""
-    keep = ~np.isnan(series.values).all(1)
+    keep = np.logical_not(np.isnan(series.values).all(1))
     keep[series.offsets[:-1]] = True
     keep[series.offsets[1:] - 1] = True
     return series.keep_rows(keep)
@@ -172,8 +173,9 @@ def split(
         parts = _split_by_id(series, ordered)
     else:
         everything = np.arange(len(series))
-        train, rest = train_test_split(everything, train_size=0.7, random_state=0, stratify=_strata(labels, everything, 0.3))
-        val, test = train_test_split(rest, train_size=0.5, random_state=1, stratify=_strata(labels, rest, 0.5))
+        size, strata = _train_size(len(series)), _strata(labels, everything, 0.3)
+        train, rest = train_test_split(everything, train_size=size, random_state=0, stratify=strata)
+        val, test = train_test_split(rest, train_size=0.5, random_state=1, stratify=_strata(labels, np.asarray(rest), 0.5))
         parts = [train, val, test]
     train, val, test = (series.take(part) for part in parts)
     return train, val, test
@@ -214,6 +216,7 @@ def buckets(lengths: np.ndarray, most: int = 4, waste: float = 1.15) -> list[tup
     [(10, 50), (100, 50)]
     """
     order = np.argsort(lengths, kind="stable")
+    groups: list[np.ndarray] = []
     for count in range(1, most + 1):
         groups = [group for group in np.array_split(order, count) if len(group)]
         if sum(len(g) * lengths[g[-1]] for g in groups) <= waste * lengths.sum():
@@ -230,15 +233,21 @@ def _moments(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     filled = np.where(seen, values, 0.0).astype(np.float64)
     mean = filled.sum(0) / count
     std = np.sqrt((np.where(seen, filled - mean, 0.0) ** 2).sum(0) / count)
-    # A constant channel carries no scale of its own; dividing by one leaves it at zero.
-    std = np.where(std <= 1e-12 * np.maximum(1.0, np.abs(mean)), 1.0, std)
-    return tuple(mean.tolist()), tuple(std.tolist())
+    # A constant channel carries no scale of its own; dividing by one leaves it at zero. What counts as constant is
+    # relative: a channel in small units, such as farads, varies too.
+    std = np.where(std <= 1e-12 * np.abs(mean), 1.0, std)
+    return tuple(map(float, mean)), tuple(map(float, std))
 
 
 def _typical_gap(series: Series) -> float:
     same = np.diff(series.owner) == 0
     gaps = np.diff(series.times)[same]
     return float(np.median(gaps)) if len(gaps) else 1.0
+
+
+def _train_size(count: int) -> int:
+    """70 %, rounded down; of very few, one each stays for validation and test."""
+    return min(int(0.7 * count), count - 2)
 
 
 def _strata(labels: np.ndarray | None, samples: np.ndarray, share: float) -> np.ndarray | None:
@@ -256,9 +265,12 @@ def _split_by_id(series: Series, ordered: bool) -> list[np.ndarray]:
     if len(names) < 3:
         raise InputError(f"{len(names)} sequences cannot be split by sequence; give at least 3")
     if ordered:
-        cuts = np.split(names, [round(0.7 * len(names)), round(0.85 * len(names))])
+        first = min(round(0.7 * len(names)), len(names) - 2)
+        second = min(max(round(0.85 * len(names)), first + 1), len(names) - 1)
+        cuts = np.split(names, [first, second])
         return [np.flatnonzero(np.isin(ids, cut)) for cut in cuts]
     everything = np.arange(len(series))
-    train, rest = next(GroupShuffleSplit(1, train_size=0.7, random_state=0).split(everything, groups=ids))
+    size = _train_size(len(names))
+    train, rest = next(GroupShuffleSplit(1, train_size=size, random_state=0).split(everything, groups=ids))
     val, test = next(GroupShuffleSplit(1, train_size=0.5, random_state=1).split(rest, groups=ids[rest]))
     return [train, rest[val], rest[test]]

@@ -18,7 +18,8 @@ tr.best td { font-weight: 650; } img { max-width: 100%; height: auto; } figure {
 
 def page(title: str, parts: Sequence[str]) -> str:
     """A whole page of ready-made parts."""
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
+    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f"{meta}<title>{escape(title)}</title>"
     body = "\n".join([f"<h1>{escape(title)}</h1>", *parts])
     return f'<!doctype html><html lang="en"><head>{head}<style>{STYLE}</style></head><body>\n{body}\n</body></html>\n'
 
@@ -43,11 +44,10 @@ def figure(image: str, caption: str) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, best: int | None = None) -> str:
     """The first column is text, the others numbers; row `best` is set in bold."""
-    kind = lambda i: ' class="number"' if i else ""  # noqa: E731
+    kind = lambda i: ' class="number"' if i else ""
     top = "".join(f"<th{kind(i)}>{escape(cell)}</th>" for i, cell in enumerate(header))
     lines = []
     for r, row in enumerate(rows):
         cells = "".join(f"<td{kind(i)}>{escape(cell)}</td>" for i, cell in enumerate(row))
         lines.append(f"<tr{' class=best' if r == best else ''}>{cells}</tr>")
     return f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import mode
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from .errors import InputError, Problems
 
@@ -48,27 +50,20 @@ class Series:
 
     def sample(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """Times and values of one sample."""
+        i = range(len(self))[i]
         rows = slice(self.offsets[i], self.offsets[i + 1])
         return self.times[rows], self.values[rows]
 
     def take(self, samples: Sequence[int] | np.ndarray) -> Series:
         """The given samples, in the given order."""
-        samples = np.asarray(samples)
-        if samples.dtype == bool:
-            samples = np.flatnonzero(samples)
+        index = np.asarray(samples)
+        samples = np.arange(len(self))[index if index.size else index.astype(int)]
         lengths = self.lengths[samples]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)
-        pick = lambda array: None if array is None else array[samples]  # noqa: E731
-        return replace(
-            self,
-            times=self.times[rows],
-            values=self.values[rows],
-            offsets=offsets,
-            target=pick(self.target),
-            static=pick(self.static),
-            ids=pick(self.ids),
-        )
+        each = {name: getattr(self, name) for name in ("target", "static", "ids")}
+        each = {name: None if array is None else array[samples] for name, array in each.items()}
+        return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
 
     def keep_rows(self, keep: np.ndarray) -> Series:
         """Only the rows where `keep` is true; samples stay, possibly shorter."""
@@ -78,12 +73,7 @@ class Series:
 
 
 def as_series(
-    data: Any,
-    *,
-    times: Any = None,
-    target: Any = None,
-    static: Any = None,
-    channels: Sequence[str] | None = None,
+    data: Any, *, times: Any = None, target: Any = None, static: Any = None, channels: Sequence[str] | None = None
 ) -> Series:
     """Make a `Series` from what people have.
 
@@ -95,18 +85,19 @@ def as_series(
     >>> as_series(np.ones((4, 10, 3))).lengths.tolist()
     [10, 10, 10, 10]
     """
+    problems = Problems()
     if isinstance(data, Series):
         series = data
     else:
-        pairs = _pairs(data, times)
+        pairs = _pairs(data, times, problems)
         if not pairs:
             raise InputError("there are no samples: the data is empty")
-        series = _join(pairs, channels)
+        series = _join(pairs, channels, problems)
     if target is not None:
-        series = replace(series, target=_column(target, "target"))
+        series = replace(series, target=_column(target, "target", problems))
     if static is not None:
-        series = replace(series, static=_numbers(static, "static", Problems()).reshape(len(series), -1))
-    return check(series)
+        series = replace(series, static=_features(static, problems))
+    return _check(series, problems, "the series cannot be used")
 
 
 def from_table(
@@ -129,40 +120,28 @@ def from_table(
     >>> series.channels, series.lengths.tolist(), series.target.tolist()
     (('hr',), [2, 1], [0, 1])
     """
-    columns = [str(column) for column in table.columns]
-    named = [id, time, *static, *([target] if target else []), *(values or [])]
     problems = Problems()
-    for column in dict.fromkeys(named):
-        if column not in columns:
-            problems.add(f"no column {column!r}; the table has: {', '.join(columns)}")
-    problems.raise_if_any("cannot read the table")
-    if len(table) == 0:
-        raise InputError("cannot read the table: it has no rows")
-    channels = list(values) if values else [c for c in columns if c not in named]
-    if not channels:
-        raise InputError("cannot read the table: no column is left for the values")
-
-    keys = np.asarray(table[id].to_numpy())
-    missing = _missing(keys)
-    if missing.any():
-        raise InputError(f"cannot read the table: column {id!r} is empty in row {int(np.argmax(missing))}")
-    clock = _clock(np.asarray(table[time].to_numpy()), time, problems)
-    matrix = np.stack([_numbers(table[c].to_numpy(), f"column {c!r}", problems, text_ok=False) for c in channels], 1)
-    extra = [_numbers(table[c].to_numpy(), f"column {c!r}", problems, text_ok=False) for c in static]
-    problems.raise_if_any("cannot read the table")
+    cells = _cells(table)
+    channels = _channels(list(cells), [id, time, *static, *([target] if target else [])], values)
+    keys, clock = cells[id], _clock(cells[time], f"column {time!r}", problems)
+    empty = _missing(keys)
+    if empty.any():
+        problems.add(f"column {id!r}: empty in row {int(np.argmax(empty))}; every row needs an id")
+    matrix, extra = _matrix(cells, channels, problems), _matrix(cells, static, problems)
+    labels = _column(cells[target], f"column {target!r}", problems) if target else None
+    if clock is None or empty.any():
+        raise InputError("cannot read the table", problems.found)
 
     ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
     order = np.lexsort((clock, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])
     series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids)
-    if target:
-        column = _column(table[target].to_numpy(), target)[order]
-        series = replace(series, target=_one_each(column, series, target, problems))
-    if extra:
-        columns_of = [_one_each(c[order], series, name, problems) for c, name in zip(extra, static, strict=True)]
-        series = replace(series, static=np.stack(columns_of, 1))
-    problems.raise_if_any("cannot read the table")
-    return check(series)
+    if labels is not None:
+        series = replace(series, target=_one_each(labels[order], series, str(target), problems))
+    if static:
+        features = [_one_each(c[order], series, name, problems) for c, name in zip(extra.T, static, strict=True)]
+        series = replace(series, static=np.stack(features, 1))
+    return _check(series, problems, "cannot read the table")
 
 
 def check(series: Series) -> Series:
@@ -171,130 +150,228 @@ def check(series: Series) -> Series:
     >>> check(as_series([([0, 1], [1.0, 2.0])])).lengths.tolist()
     [2]
     """
-    problems = Problems()
-    name = lambda i: f"sample {i}" if series.ids is None else f"sample {i} (id {series.ids[i]})"  # noqa: E731
+    return _check(series, Problems(), "the series cannot be used")
+
+
+def _check(series: Series, problems: Problems, what: str) -> Series:
+    """Add what is wrong with the series to the problems found while reading it, and raise if there are any."""
     for i in np.flatnonzero(series.lengths == 0):
-        problems.add(f"{name(i)}: no observations; leave the sample out")
-    owner = series.owner
-    bad = ~np.isfinite(series.times)
-    for row in _first_rows(bad, owner):
-        problems.add(f"{name(owner[row])}: time {series.times[row]} at position {_position(series, row)}; times must be finite")
-    same = owner[1:] == owner[:-1]
-    gap = np.diff(series.times)
-    for row in _first_rows(same & (gap < 0), owner[1:]):
-        problems.add(
-            f"{name(owner[row])}: times go backwards at position {_position(series, row + 1)} "
-            f"({series.times[row]:g} then {series.times[row + 1]:g}); sort each sample by time"
-        )
-    for row in _first_rows(same & (gap == 0), owner[1:]):
-        problems.add(
-            f"{name(owner[row])}: time {series.times[row]:g} appears twice at position {_position(series, row + 1)}; merge such rows"
-        )
-    infinite = np.isinf(series.values)
+        problems.add(f"{_name(series, i)}: no observations; leave the sample out")
+    _check_times(series, problems)
+    infinite, owner = np.asarray(np.isinf(series.values)), series.owner
     for row in _first_rows(infinite.any(1), owner):
         channel = series.channels[int(np.argmax(infinite[row]))]
-        problems.add(
-            f"{name(owner[row])}, channel {channel!r}: infinite value at position {_position(series, row)}; use NaN for missing"
-        )
+        where = f"{_name(series, owner[row])}, channel {channel!r}"
+        problems.add(f"{where}: infinite value at position {_position(series, row)}; use NaN for missing")
     for label, array in (("target", series.target), ("static", series.static)):
         if array is not None and len(array) != len(series):
             problems.add(f"{label}: {len(array)} entries for {len(series)} samples; give one for each")
     if series.static is not None and np.isinf(series.static).any():
-        problems.add("static: infinite value; use NaN for missing")
-    problems.raise_if_any("the series cannot be used")
+        row = int(np.argmax(np.isinf(series.static).any(1)))
+        problems.add(f"static: infinite value for sample {row}; use NaN for missing")
+    problems.raise_if_any(what)
     return series
 
 
-def _pairs(data: Any, times: Any) -> list[tuple[Any, Any]]:
+def _check_times(series: Series, problems: Problems) -> None:
+    times, owner = series.times, series.owner
+    bad = np.asarray(~np.isfinite(times))
+    for row in _first_rows(bad, owner):
+        what = f"time {times[row]} at position {_position(series, row)}"
+        problems.add(f"{_name(series, owner[row])}: {what}; times must be finite")
+    same = (owner[1:] == owner[:-1]) & ~bad[1:] & ~bad[:-1]
+    gap = np.diff(np.where(bad, 0.0, times))
+    for row in _first_rows(same & (gap < 0), owner[1:]):
+        what = f"times go backwards at position {_position(series, row + 1)} ({times[row]:.12g} then {times[row + 1]:.12g})"
+        problems.add(f"{_name(series, owner[row])}: {what}; sort each sample by time")
+    for row in _first_rows(same & (gap == 0), owner[1:]):
+        what = f"time {times[row]:.12g} appears twice at position {_position(series, row + 1)}"
+        problems.add(f"{_name(series, owner[row])}: {what}; merge such rows")
+
+
+def _name(series: Series, i: Any) -> str:
+    return f"sample {i}" if series.ids is None else f"sample {i} (id {series.ids[i]})"
+
+
+def _pairs(data: Any, times: Any, problems: Problems) -> list[tuple[Any, Any]]:
     """Bring every accepted form to a list of (times or None, values)."""
     if hasattr(data, "columns"):
         raise InputError("a table needs column names: use leapcde.from_table(table, id=…, time=…)")
     if isinstance(data, (str, bytes, dict)) or not hasattr(data, "__len__"):
         raise InputError(f"cannot read series from {type(data).__name__}: give a list of (times, values), or an array")
     if hasattr(data, "ndim"):
-        return _split_array(np.asarray(data), times)
+        return _split_array(np.asarray(data), times, problems)
     if times is not None:
-        if len(times) != len(data):
-            raise InputError(f"times: {len(times)} entries for {len(data)} samples; give one for each")
+        count = len(times) if hasattr(times, "__len__") else 0
+        if count != len(data):
+            raise InputError(f"times: {count} entries for {len(data)} samples; give one for each")
         return list(zip(times, data, strict=True))
     return [(item[0], item[1]) if isinstance(item, tuple) and len(item) == 2 else (None, item) for item in data]
 
 
-def _split_array(array: np.ndarray, times: Any) -> list[tuple[Any, Any]]:
+def _split_array(array: np.ndarray, times: Any, problems: Problems) -> list[tuple[Any, Any]]:
     if array.ndim not in (2, 3):
-        raise InputError(f"cannot read series from a {array.ndim}-D array: give (sample, time, channel) or (sample, time)")
+        raise InputError(f"cannot read series from a {array.ndim}-D array: give (sample, time, channel), or a list of arrays")
     array = array[..., None] if array.ndim == 2 else array
     if array.size == 0:
         raise InputError(f"there are no observations: the array has shape {array.shape}")
     if array.dtype.kind not in "fiub":
         raise InputError(f"the array holds {array.dtype} values; give numbers, with NaN for missing")
     samples, length, _ = array.shape
-    clock = np.arange(length, dtype=float) if times is None else _numbers(times, "times", Problems())
+    clock = None if times is None else _clock(times, "times", problems)
+    clock = np.arange(length, dtype=float) if clock is None else clock
     if clock.shape not in ((length,), (samples, length)):
         raise InputError(f"times has shape {clock.shape}; expected ({length},) or ({samples}, {length})")
     clock = np.broadcast_to(clock, (samples, length))
-    observed = ~np.isnan(array.astype(float, copy=False)).all(2)
-    ends = length - np.argmax(observed[:, ::-1], axis=1)
+    observed = np.asarray(~np.isnan(array.astype(float, copy=False)).all(2))
     # A sample without a single observation keeps its rows: it is the path's business to call it constant.
-    ends = np.where(observed.any(1), ends, length)
+    ends = length - np.argmax(observed[:, ::-1], axis=1)
     return [(clock[i, : ends[i]], array[i, : ends[i]]) for i in range(samples)]
 
 
-def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None) -> Series:
-    problems = Problems()
+def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None, problems: Problems) -> Series:
+    """All samples end to end. Where one cannot be read, a stand-in lets the search for problems go on."""
+    read = [_sample(f"sample {i}", clock, values, problems) for i, (clock, values) in enumerate(pairs)]
+    widths = [block.shape[1] for _, block in filter(None, read) if len(block)]
+    width = len(channels) if channels is not None else mode(widths or [1])
+    expected = "as in the others" if channels is None else "one for each name in channels"
     clocks, blocks = [], []
-    for i, (clock, block) in enumerate(pairs):
-        block = _numbers(block, f"sample {i}", problems)
-        block = block[:, None] if block.ndim == 1 else block
-        clock = np.arange(len(block), dtype=float) if clock is None else _clock(np.asarray(clock), f"sample {i}", problems)
-        if block.ndim != 2:
-            problems.add(f"sample {i}: values have shape {block.shape}; give (time, channel)")
-        elif clock.shape != (len(block),):
-            problems.add(f"sample {i}: {clock.size} times for {len(block)} rows of values; give one time a row")
+    for i, found in enumerate(read):
+        clock, block = found or (np.zeros(1), np.zeros((1, width)))
+        if len(block) and block.shape[1] != width:
+            problems.add(f"sample {i}: {block.shape[1]} channels, expected {width}, {expected}")
         clocks.append(clock)
-        blocks.append(block)
-    width = len(channels) if channels is not None else next((b.shape[1] for b in blocks if b.ndim == 2 and b.size), 1)
-    for i, block in enumerate(blocks):
-        if block.ndim == 2 and block.size and block.shape[1] != width:
-            problems.add(f"sample {i}: {block.shape[1]} channels, expected {width} as in the others")
-    problems.raise_if_any("the series cannot be used")
+        blocks.append(block if block.shape[1] == width else np.zeros((len(block), width)))
     names = tuple(channels) if channels is not None else tuple(f"x{c}" for c in range(width))
     offsets = np.concatenate([[0], np.cumsum([len(b) for b in blocks])])
-    blocks = [b.reshape(len(b), width) for b in blocks]
     return Series(np.concatenate(clocks), np.concatenate(blocks), offsets, names)
 
 
-def _numbers(values: Any, where: str, problems: Problems, *, text_ok: bool = True) -> np.ndarray:
-    """A float array; text and other non-numbers become a problem instead of an exception."""
+def _sample(where: str, clock: Any, values: Any, problems: Problems) -> tuple[np.ndarray, np.ndarray] | None:
+    """Times and values of one sample as arrays, or None where they are no such thing."""
+    block = _numbers(values, where, problems, "give a row of numbers for each time, NaN for missing")
+    times = None if clock is None else _clock(clock, f"times of {where}", problems)
+    if block is None or (times is None and clock is not None):
+        return None
+    block = block[:, None] if block.ndim == 1 else block
+    if block.ndim != 2 or block.shape[1] == 0:
+        problems.add(f"{where}: values have shape {block.shape}; give (time, channel)")
+        return None
+    times = np.arange(len(block), dtype=float) if times is None else times
+    if times.shape != (len(block),):
+        problems.add(f"{where}: {times.size} times for {len(block)} rows of values; give one time a row")
+        return None
+    return times, block
+
+
+def _cells(table: Any) -> dict[str, np.ndarray]:
+    """The columns of a pandas or polars table by name."""
+    if not hasattr(table, "__len__") or not hasattr(table, "columns"):
+        raise InputError(f"cannot read a table from {type(table).__name__}: give a pandas or polars DataFrame")
+    names = [str(column) for column in table.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"cannot read the table: several columns are called {', '.join(map(repr, twice))}; rename them")
+    if len(table) == 0:
+        raise InputError("cannot read the table: it has no rows")
+    return {name: np.asarray(table[column].to_numpy()) for name, column in zip(names, table.columns, strict=True)}
+
+
+def _channels(columns: list[str], named: list[str], values: Sequence[str] | None) -> list[str]:
+    """The value columns: those given, or all that are not named as something else."""
+    problems = Problems()
+    asked = [*named, *(values or [])]
+    for column in dict.fromkeys(asked):
+        if column not in columns:
+            problems.add(f"no column {column!r}; the table has: {', '.join(columns)}")
+        elif asked.count(column) > 1:
+            problems.add(f"column {column!r} is named twice; a column is one of id, time, value, target, static")
+    channels = list(values) if values else [c for c in columns if c not in named]
+    if not channels:
+        problems.add("no column is left for the values")
+    problems.raise_if_any("cannot read the table")
+    return channels
+
+
+def _matrix(cells: dict[str, np.ndarray], names: Sequence[str], problems: Problems) -> np.ndarray:
+    """Number columns side by side; an unreadable one is a problem and stays empty."""
+    fix = "encode it as numbers, name it as target, or leave it out"
+    matrix = np.full((len(next(iter(cells.values()))), len(names)), np.nan)
+    for c, name in enumerate(names):
+        column = _numbers(cells[name], f"column {name!r}", problems, fix, text_ok=False)
+        matrix[:, c] = np.nan if column is None else column
+    return matrix
+
+
+def _features(values: Any, problems: Problems) -> np.ndarray | None:
+    array = _numbers(values, "static", problems, "give a row of numbers for each sample")
+    array = None if array is None else np.atleast_1d(array)
+    return None if array is None else array.reshape(len(array), int(np.prod(array.shape[1:])))
+
+
+def _numbers(values: Any, where: str, problems: Problems, fix: str, *, text_ok: bool = True) -> np.ndarray | None:
+    """A float array, or None: text and other non-numbers become a problem instead of an exception."""
     try:
         array = np.asarray(values)
         if array.dtype == np.float32:
             return array
-        if array.dtype.kind == "M" or (array.dtype.kind in "US" and not text_ok):
+        if array.dtype.kind in "Mmc" or (array.dtype.kind in "US" and not text_ok):
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        text = next((v for v in np.ravel(np.asarray(values, dtype=object)) if isinstance(v, str)), None)
-        shown = f"text ({text!r})" if text is not None else "values that are not numbers"
-        problems.add(f"{where}: {shown}; encode it as numbers, name it as target, or leave it out")
-        return np.zeros(np.shape(np.asarray(values, dtype=object)))
+        problems.add(f"{where}: {_what_else(values)}; {fix}")
+        return None
 
 
-def _clock(values: np.ndarray, where: str, problems: Problems) -> np.ndarray:
-    if values.dtype.kind == "M":
-        seconds = values.astype("datetime64[ns]").astype(np.int64) / 1e9
-        return np.where(np.isnat(values), np.nan, seconds)
-    return np.atleast_1d(_numbers(values, f"{where} (times)", problems, text_ok=False)).astype(np.float64)
+def _what_else(values: Any) -> str:
+    """What stands where numbers should: the first text that is no number, or rows of different lengths."""
+    try:
+        cells = list(np.ravel(np.asarray(values, dtype=object)))
+    except ValueError:
+        cells = [()]
+    if any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells):
+        return "rows of different lengths"
+    text = [cell for cell in cells if isinstance(cell, str)]
+    wrong = [cell for cell in text if _missing(pd.to_numeric(cell, errors="coerce"))] or text
+    return f"text ({wrong[0]!r})" if wrong else "values that are not numbers"
 
 
-def _column(values: Any, name: str) -> np.ndarray:
+def _clock(values: Any, where: str, problems: Problems) -> np.ndarray | None:
+    """Times as numbers; dates and durations become seconds."""
+    found = _seconds(values)
+    if found is None:
+        found = _numbers(values, where, problems, "give times as numbers or dates", text_ok=False)
+    return None if found is None else np.atleast_1d(found).astype(np.float64)
+
+
+def _seconds(values: Any) -> np.ndarray | None:
+    """Seconds, if the values are dates (also with time zones, or as text such as 2024-05-01) or durations."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "OU" and _numbers(array, "", Problems(), "") is None:
+            dates = pd.to_datetime(array.ravel(), format="ISO8601", utc=True)
+            array = dates.to_numpy("datetime64[us]").reshape(array.shape)
+    except (TypeError, ValueError):
+        return None
+    if array.dtype.kind not in "Mm":
+        return None
+    count = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)
+    return np.where(np.isnat(array), np.nan, count / 1e6)
+
+
+def _column(values: Any, where: str, problems: Problems) -> np.ndarray | None:
     """A target as people give it: numbers stay numbers, anything else becomes text labels."""
-    array = np.asarray(values)
-    if array.dtype == object:
-        if _missing(array).any():
-            raise InputError(f"target {name!r} is empty in row {int(np.argmax(_missing(array)))}; every sample needs one")
-        array = array.astype(str)
-    return array
+    try:
+        array = np.atleast_1d(np.asarray(values))
+    except ValueError:
+        problems.add(f"{where}: entries of different shapes; give one label, number or (step, channel) array a sample")
+        return None
+    empty = _missing(array)
+    # Only what is forecast, which has more than one dimension, may be partly unknown.
+    if empty.any() and (array.ndim == 1 or array.dtype == object):
+        problems.add(f"{where}: empty in row {int(np.argmax(empty))}; every sample needs one, leave out those without")
+        return None
+    return array.astype(str) if array.dtype == object else array
 
 
 def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems) -> np.ndarray:
@@ -303,20 +380,16 @@ def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems)
     again = np.repeat(first, series.lengths)
     differs = (column != again) & ~(_missing(column) & _missing(again))
     for row in _first_rows(differs, series.owner):
-        sample = series.ids[series.owner[row]] if series.ids is not None else series.owner[row]
-        problems.add(f"column {name!r} changes within sample {sample}; it must hold one value a sample")
+        where = _name(series, series.owner[row])
+        problems.add(f"{where}: column {name!r} changes within the sample; it must hold one value a sample")
     return first
 
 
-def _missing(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind == "f":
-        return np.isnan(array)
-    if array.dtype == object:
-        return np.array([v is None or v != v for v in array.ravel()]).reshape(array.shape)
-    return np.zeros(array.shape, bool)
+def _missing(values: Any) -> np.ndarray:
+    return np.asarray(pd.isna(values))
 
 
-def _first_rows(bad: np.ndarray, owner: np.ndarray) -> np.ndarray:
+def _first_rows(bad: Any, owner: np.ndarray) -> np.ndarray:
     """The first bad row of each sample that has one: one line a sample is enough to find the rest."""
     rows = np.flatnonzero(bad)
     return rows[np.unique(owner[rows], return_index=True)[1]]

@@ -149,9 +149,10 @@ def _adaptive(field: Field, y0, X: Path, solver: Solver, save):
         max_steps=solver.max_steps,
         throw=False,
     )
+    ends, saved = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
     failed = solution.result != diffrax.RESULTS.successful
-    end = jax.tree.map(lambda a: eqx.error_if(a[0], failed, _ADVICE), solution.ys[0])
-    return end, solution.ys[1]
+    end = jax.tree.map(lambda a: eqx.error_if(a[0], failed, _ADVICE), ends)
+    return end, saved
 
 
 _ADVICE = (
@@ -160,8 +161,7 @@ _ADVICE = (
 )
 
 
-def raise_solve_error(error: Exception) -> None:
-    """Turn the run-time failure of a compiled adaptive solve into a `SolveError`; other errors pass."""
-    if "the adaptive solve did not reach the end" in str(error):
-        raise SolveError(_ADVICE.removeprefix("leapcde: ")) from None
-    raise error
+def solve_error(error: Exception) -> Exception:
+    """The run-time failure of a compiled adaptive solve as a `SolveError`; other errors as they are."""
+    ours = "the adaptive solve did not reach the end" in str(error)
+    return SolveError(_ADVICE.removeprefix("leapcde: ")) if ours else error

@@ -12,7 +12,7 @@ from .errors import choose
 NOISES = ("rademacher", "gaussian", "exact")
 
 
-def draw_noise(key, shape: tuple[int, ...], kind: str):
+def draw_noise(key, shape: tuple[int, ...], kind: str, dtype=jnp.float32):
     """ε with mean 0 and covariance I, drawn once per solve; None when the trace is exact.
 
     >>> sorted(set(draw_noise(jax.random.key(0), (100,), "rademacher").tolist()))
@@ -20,8 +20,8 @@ def draw_noise(key, shape: tuple[int, ...], kind: str):
     """
     choose("noise", kind, NOISES)
     if kind == "rademacher":
-        return jax.random.rademacher(key, shape, jnp.float32)
-    return jax.random.normal(key, shape) if kind == "gaussian" else None
+        return jax.random.rademacher(key, shape, dtype)
+    return jax.random.normal(key, shape, dtype) if kind == "gaussian" else None
 
 
 def value_and_divergence(f: Callable, h, noise):
@@ -34,5 +34,5 @@ def value_and_divergence(f: Callable, h, noise):
         value, pushed = jax.jvp(f, (h,), (noise,))
         return value, jnp.sum(noise * pushed, -1)
     size = h.shape[-1]
-    along = lambda e: jnp.sum(jax.jvp(f, (h,), (jnp.broadcast_to(e, h.shape),))[1] * e, -1)  # noqa: E731
+    along = lambda e: jnp.sum(jax.jvp(f, (h,), (jnp.broadcast_to(e, h.shape),))[1] * e, -1)
     return f(h), jax.vmap(along)(jnp.eye(size, dtype=h.dtype)).sum(0)

@@ -29,7 +29,7 @@ from .errors import CheckpointError, InputError, LeapWarning, TrainingError, cho
 from .losses import cross_entropy, mean_squared_error, weight_norms
 from .metrics import LOWER_IS_BETTER, better, measure
 from .models.base import Model
-from .solve import raise_solve_error
+from .solve import solve_error
 
 MOST_HALVINGS = 3
 PLATEAU = 5  # epochs without a better training loss before the plateau schedule halves the rate
@@ -190,7 +190,7 @@ class _Run(NamedTuple):
             try:
                 state, found = _segment(self, state, train[bucket].batch, order, jnp.asarray(rates[part], jnp.float32), keys)
             except eqx.EquinoxRuntimeError as error:
-                raise_solve_error(error)
+                raise solve_error(error) from None
             losses.append(np.asarray(found))
             done = part.stop
             if on_step is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, LeapWarning, need
+from ..errors import InputError, LeapWarning, choose, need
 from ..prepare import drop, split, windows
 from ..series import Series, from_table
 from . import Dataset
@@ -50,10 +50,9 @@ def load(path: Path, columns: Columns, *, drop_rate: float = 0.0) -> Dataset:
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = columns.task or guess_task(series.target)
-    target = series.target.astype(float) if task == "regression" else series.target
-    series = drop(replace(series, target=target), drop_rate)
-    labels = target if task == "classification" else None
-    return Dataset(path.stem, task, *split(series, labels=labels), protocol)
+    choose("task", task, ("classification", "regression"))
+    labels = series.target if task == "classification" else None
+    return Dataset(path.stem, task, *split(drop(series, drop_rate), labels=labels), protocol)
 
 
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:

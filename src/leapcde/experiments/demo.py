@@ -63,7 +63,9 @@ def write_report(found: Demo, folder: Path) -> Path:
     parts = [
         report.paragraph(_INTRO),
         report.table(["model", "test MSE", "against last value", "size"], cells, best=len(cells) - 1),
-        report.paragraph("MSE over all test windows and channels, standardised units; ± is the deviation over seeds.", note=True),
+        report.paragraph(
+            "MSE over all test windows and channels, standardised units; ± is the deviation over seeds.", note=True
+        ),
         report.heading("Error against how far ahead"),
         report.figure(plots.as_image(_horizon(found), "error by horizon"), "Mean squared error at each step ahead."),
         *_forecasts(found),

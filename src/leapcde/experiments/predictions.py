@@ -24,7 +24,7 @@ def predictions_table(config: RunConfig, predictor: Predictor, file: Path) -> pd
     columns = replace(config.columns, values=predictor.frame.channels)
     series = table_file.read(file, columns, with_target=False)
     if predictor.frame.task == "forecasting":
-        return _forecast_table(predictor, last_window(series, config.columns.window))
+        return _forecast_table(predictor, last_window(series, columns.window), columns.id)
     raw = predictor.raw(series)
     table = pd.DataFrame({columns.id: series.ids, "prediction": predictor.frame.decode(raw)})
     if predictor.frame.task == "classification":
@@ -41,10 +41,11 @@ def last_window(series: Series, length: int | None) -> Series:
     return series.keep_rows(position >= np.repeat(series.lengths - length, series.lengths))
 
 
-def _forecast_table(predictor: Predictor, series: Series) -> pd.DataFrame:
+def _forecast_table(predictor: Predictor, series: Series, id: str) -> pd.DataFrame:
     values = predictor.predict(series)
     samples, horizon, _ = values.shape
-    table = pd.DataFrame({"id": np.repeat(np.asarray(series.ids), horizon), "step": np.tile(np.arange(1, horizon + 1), samples)})
+    steps = np.tile(np.arange(1, horizon + 1), samples)
+    table = pd.DataFrame({id: np.repeat(np.asarray(series.ids), horizon), "step": steps})
     for c, name in enumerate(predictor.frame.channels):
         table[name] = values[:, :, c].ravel()
     return table

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import datasets
 from ..batches import Recipe
-from ..checkpoint import write_text
+from ..checkpoint import json_text, write_text
 from ..datasets import Dataset, table_file
 from ..errors import CheckpointError, InputError
 from ..metrics import main_metric
@@ -31,8 +31,8 @@ class RunConfig:
     model: str = "leap"
     drop: float = 0.0
     options: dict[str, Any] = field(default_factory=dict)
-    recipe: Recipe = Recipe()
-    train: TrainConfig = TrainConfig()
+    recipe: Recipe = field(default_factory=Recipe)
+    train: TrainConfig = field(default_factory=TrainConfig)
     columns: table_file.Columns | None = None
     data_dir: str | None = None
 
@@ -74,12 +74,17 @@ def run(
     on_step: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Train and test. With `folder`, the run is saved there, and goes on from where it was if it is there already."""
+    config = _settled(config, data)
+    if folder is not None:
+        _check_folder(folder, config)
     frame = Frame.learn(data.train, data.task, config.recipe)
     model = build(config.model, frame.spec, seed=config.train.seed, **config.options)
     metric = main_metric(data.task, len(frame.classes))
     train, validation = frame.encode(data.train), frame.encode(data.validation)
+    if data.test.target is not None:
+        frame.encode_target(data.test.target)  # a label that training never sees must fail now, not after hours
     if folder is not None:
-        _open_folder(folder, config)
+        write_text(folder / CONFIG, json.dumps(config.to_json(), indent=2))
     began = time.perf_counter()
     fitted = fit(
         model,
@@ -98,7 +103,7 @@ def run(
     result = Result(predictor, fitted.history, metrics, metric, count_parameters(model), seconds, fitted.stopped)
     if folder is not None:
         predictor.save(folder / MODEL)
-        write_text(folder / RESULT, json.dumps(summary(config, result, data), indent=2))
+        write_text(folder / RESULT, json_text(summary(config, result, data), indent=2))
     return result
 
 
@@ -144,14 +149,17 @@ def read_config(folder: Path) -> RunConfig:
         raise CheckpointError(f"{path} is damaged ({error})") from None
 
 
-def _open_folder(folder: Path, config: RunConfig) -> None:
+def _settled(config: RunConfig, data: Dataset) -> RunConfig:
+    """With the window that the data suggested if none was given: predictions look back as far as training did."""
+    if config.columns is None or "window" not in data.protocol:
+        return config
+    return replace(config, columns=replace(config.columns, window=data.protocol["window"]))
+
+
+def _check_folder(folder: Path, config: RunConfig) -> None:
     """A folder belongs to one config; another one's results are never overwritten."""
-    path = folder / CONFIG
-    text = json.dumps(config.to_json(), indent=2)
-    if path.exists():
-        if read_config(folder) != RunConfig.from_json(json.loads(text)):
+    if (folder / CONFIG).exists():
+        if read_config(folder) != RunConfig.from_json(json.loads(json.dumps(config.to_json()))):
             raise InputError(f"{folder} holds a run with other settings; give another --out, or remove that folder")
-        return
-    if folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not empty and not a run folder; give another --out")
-    write_text(path, text)

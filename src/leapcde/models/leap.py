@@ -68,7 +68,7 @@ class Leap(Model):
         f_width: int = 128,
         timed: bool = False,  # f(h, t) instead of f(h)
         mapping: str = "linear",  # m: "linear" (J_m = W) or "mlp"
-        alpha: float = 1e-3,  # how closely Y follows the observations
+        alpha: float = 1.0,  # how closely Y follows the observations
         beta: float = 1e-6,  # weight of the log-density; 0 is the paper's "LEAP without likelihood"
         noise: str = "rademacher",  # ε: "rademacher", "gaussian", or "exact" for the true trace
         density: str = "trajectory",  # ĥ starts at h(t_{i−1}); "restart": at the preimage of x_{i−1} under m
@@ -88,7 +88,8 @@ class Leap(Model):
         keys = iter(jax.random.split(key, 8))
         cde = {"width": width, "linear_first": linear_first}
         self.φ_e = Dense(start, D, key=next(keys))
-        self.k = CDEField(D, C, depth=depth, activation=activation, key=next(keys), **cde)
+        # A small gain: along a long path e would grow, and f(φ_h(e)) would start saturated, where nothing is learned.
+        self.k = CDEField(D, C, depth=depth, activation=activation, gain=0.1, key=next(keys), **cde)
         self.φ_h = Dense(D, D, key=next(keys))
         self.f = ODEField(D, width=f_width, timed=timed, key=next(keys))
         self.m = Dense(D, C, key=next(keys)) if mapping == "linear" else MLP((D, D, C), ("tanh", "none"), key=next(keys))
@@ -124,7 +125,7 @@ class Leap(Model):
         h0, z0 = self.φ_h(e), self.φ_z(batch.start)  # eq. 10
         clock = self.clock(batch.obs.times)
         along = key is not None and self.beta != 0 and self.density == "trajectory"
-        noise = draw_noise(key, h0.shape, self.noise) if along else None
+        noise = draw_noise(key, h0.shape, self.noise, h0.dtype) if along else None
         zero = jnp.zeros_like(h0[:, 0])
 
         def joint(state, dt):  # eq. 9, and eq. 12's integral as one more component
@@ -180,7 +181,7 @@ class Leap(Model):
         x = batch.X.evaluate(batch.obs.times)[:, :-1]
         h0 = ((x - (0.0 if self.m.bias is None else self.m.bias)) @ jnp.linalg.pinv(self.m.weight)).reshape(B * N, -1)  # pyright: ignore
         ends = jnp.stack([times[:, :-1], times[:, 1:]], -1).reshape(B * N, 2)
-        noise = draw_noise(key, h0.shape, self.noise)
+        noise = draw_noise(key, h0.shape, self.noise, h0.dtype)
 
         def field(state, dt):
             h, _, t = state

@@ -13,7 +13,7 @@ from .base import Batch, Model, Output, Spec
 class Constant(Model):
     """The same answer for everybody: the class prior, or the mean of the targets."""
 
-    answer: Float[Array, "..."]
+    answer: Float[Array, ...]
 
     def __call__(self, batch: Batch, *, key=None) -> Output:
         return Output(jnp.broadcast_to(self.answer, (len(batch.obs.last), *self.answer.shape)), jnp.zeros(()))
@@ -39,7 +39,7 @@ class LinearTrend(Model):
         index = jnp.where(obs.mask > 0, jnp.arange(obs.mask.shape[1])[None, :, None], -1)
         newest = index.max(1, keepdims=True)
         before = jnp.where(index < newest, index, -1).max(1, keepdims=True)
-        pick = lambda a, i: jnp.take_along_axis(a, jnp.maximum(i, 0), axis=1)  # noqa: E731
+        pick = lambda a, i: jnp.take_along_axis(a, jnp.maximum(i, 0), axis=1)
         clock = jnp.broadcast_to(obs.times[..., None], obs.values.shape)
         gap = pick(clock, newest) - pick(clock, before)
         rise = pick(obs.values, newest) - pick(obs.values, before)

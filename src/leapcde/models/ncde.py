@@ -1,6 +1,6 @@
 """NCDE: a neural controlled differential equation driven by the path X (Kidger et al., NeurIPS 2020).
 
-    dz = g(z) dX     z(0) = φ_z(X(0))
+dz = g(z) dX     z(0) = φ_z(X(0))
 """
 
 from __future__ import annotations

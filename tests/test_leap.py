@@ -1,0 +1,241 @@
+"""LEAP against an oracle written from the paper: SciPy's splines and integrator, NumPy's matrices, one sample at a time."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.interpolate import CubicSpline
+from test_paths import observations
+
+from leapcde.batches import Batch
+from leapcde.errors import InputError
+from leapcde.models import Spec, build
+from leapcde.paths import fit_path
+
+pytestmark = pytest.mark.usefixtures("x64")
+SPEC = Spec("classification", values=3, channels=4, output=(5,), span=16.0)
+SMALL = {"hidden": 6, "width": 7, "depth": 2, "f_width": 9, "alpha": 0.7, "beta": 0.3, "activation": "tanh"}
+FINE = {"decoder_steps": 200, "solver": "rk4", "solver_options": {"substeps": 16}}
+
+
+def batch_of(seed=0) -> Batch:
+    obs = observations(seed, keep=0.6, gaps=(0.5, 1.5))
+    obs = obs._replace(times=obs.times - obs.times[:, :1], static=np.zeros((4, 0)))
+    obs = jax.tree.map(jnp.asarray, obs._replace(last=jnp.zeros((4, 3)), target=jnp.arange(4)))
+    return Batch(obs, fit_path(obs, "natural"))
+
+
+def double(model):
+    return jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, model)
+
+
+def model_of(**options):
+    model = build("leap", SPEC, seed=3, **{**SMALL, **FINE, **options})
+    # Larger weights than at the start of training, so that no term of the equations is negligible.
+    return jax.tree.map(lambda a: 1.5 * a if eqx.is_inexact_array(a) else a, double(model))
+
+
+@eqx.filter_jit
+def run(model, batch, key=None):
+    return model(batch, key=key)
+
+
+def dense(layer, x):
+    return x @ np.asarray(layer.weight) + np.asarray(layer.bias)
+
+
+def matrix(field, z):
+    for layer in field.net.layers[:-1]:
+        z = np.tanh(dense(layer, z))
+    return np.tanh(dense(field.net.layers[-1], z)).reshape(6, 4)
+
+
+def f_of(model, h):
+    first, second = model.f.net.layers
+    return np.tanh(dense(second, np.maximum(dense(first, h), 0)))
+
+
+def trace_of(model, h):
+    """tr ∂f/∂h by hand: diag(1 − f²) W2ᵀ diag(relu') W1ᵀ."""
+    first, second = (np.asarray(layer.weight) for layer in model.f.net.layers)
+    active = (dense(model.f.net.layers[0], h) > 0).astype(float)
+    jacobian = (first * active) @ second * (1 - f_of(model, h) ** 2)
+    return np.trace(jacobian)
+
+
+def oracle(model, batch, b):
+    """Eqs. 4–10 for sample b, and the pieces of eqs. 11, 12."""
+    t, mask = np.asarray(batch.obs.times[b]), np.asarray(batch.obs.mask[b]) > 0
+    x = np.asarray(batch.obs.values[b])
+    splines = []
+    for c in range(3):
+        seen = mask[:, c]
+        if seen.sum() < 2:
+            splines.append((lambda q, v=(x[seen, c][0] if seen.any() else 0.0): v, lambda q: 0.0))
+            continue
+        s = CubicSpline(t[seen], x[seen, c], bc_type="natural")
+        lo, hi = t[seen][0], t[seen][-1]
+        splines.append((lambda q, s=s, lo=lo, hi=hi: s(np.clip(q, lo, hi)), lambda q, s=s, lo=lo, hi=hi: s(q, 1) * (lo <= q <= hi)))
+    X0 = np.array([t[0], *[value(t[0]) for value, _ in splines]])
+    dX = lambda q: np.array([1.0, *[slope(q) for _, slope in splines]])
+
+    e = dense(model.φ_e, X0)
+    for a, z in zip(t[:-1], t[1:], strict=True):  # knot by knot: held channels have corners there
+        e = solve_ivp(lambda q, e: matrix(model.k, e) @ dX(q), (a, z), e, rtol=1e-9, atol=1e-10).y[:, -1]
+    W = np.asarray(model.m.weight)
+
+    def joint(q, s):
+        h, z = s[:6], s[6:12]
+        f = f_of(model, h)
+        return [*f, *(matrix(model.g, z) @ (f @ W)), trace_of(model, h)]
+
+    start = [*dense(model.φ_h, e), *dense(model.φ_z, X0), 0.0]
+    tau = t * model.rate
+    s = solve_ivp(joint, (0, tau[-1]), start, t_eval=tau, rtol=1e-9, atol=1e-10, max_step=0.02).y
+    Y = dense(model.m, s[:6].T)
+    N = mask.any(1).sum()
+    squared = ((Y[:, 1:] - x)[mask] ** 2).sum() / N
+    return {"z": s[6:12, -1], "Y": Y, "squared": squared, "trace": s[12, -1] / N, "logits": dense(model.head.layer, s[6:12, -1])}
+
+
+@pytest.fixture(scope="module")
+def case():
+    with jax.enable_x64(True):
+        batch, model = batch_of(), model_of(noise="exact")
+        return batch, model, [oracle(model, batch, b) for b in range(4)]
+
+
+def test_joint_solve_and_prediction(case):
+    batch, model, want = case
+    _, z, _, _ = eqx.filter_jit(model.solve)(batch, None)
+    np.testing.assert_allclose(z, [w["z"] for w in want], atol=1e-5)
+    np.testing.assert_allclose(run(model, batch).prediction, [w["logits"] for w in want], atol=1e-5)
+
+
+def test_learned_path(case):
+    batch, model, want = case
+    Y = eqx.filter_jit(model.learned_path)(batch)
+    np.testing.assert_allclose(Y.evaluate(batch.obs.times), [w["Y"] for w in want], atol=1e-5)
+    t = batch.obs.times[:, 1:-1]
+    numeric = (Y.evaluate(t + 1e-5) - Y.evaluate(t - 1e-5)) / 2e-5
+    np.testing.assert_allclose(Y.derivative(t), numeric, atol=1e-5)
+
+
+def test_both_parts_of_L_Y(case):
+    batch, model, want = case
+    key = jax.random.key(0)
+    only = lambda alpha, beta: run(model_of(noise="exact", alpha=alpha, beta=beta), batch, key).penalty
+    np.testing.assert_allclose(only(1.0, 0.0), np.mean([w["squared"] for w in want]), rtol=1e-4)
+    np.testing.assert_allclose(only(0.0, 1.0), np.mean([w["trace"] for w in want]), rtol=1e-3)
+    both = 0.7 * np.mean([w["squared"] for w in want]) + 0.3 * np.mean([w["trace"] for w in want])
+    np.testing.assert_allclose(run(model, batch, key).penalty, both, rtol=1e-3)
+
+
+def test_hutchinson_noise_averages_to_the_exact_trace(case):
+    batch, model, want = case
+    noisy = model_of(alpha=0.0, beta=1.0, decoder_steps=20, solver_options={"substeps": 1})
+    penalties = jax.jit(jax.vmap(lambda key: noisy(batch, key=key).penalty))(jax.random.split(jax.random.key(0), 400))
+    exact = np.mean([w["trace"] for w in want])
+    assert abs(penalties.mean() - exact) < 4 * penalties.std() / 20 + 1e-3
+
+
+def test_restart_density_against_an_oracle():
+    """Each interval starts at the minimum-norm preimage of X(t_{i−1}), so that m maps it back onto X."""
+    batch = batch_of(1)
+    model = model_of(noise="exact", density="restart", solver_options={"substeps": 200})  # relu: the trace has jumps
+    W, b = np.asarray(model.m.weight), np.asarray(model.m.bias)
+    X = np.asarray(batch.X.evaluate(batch.obs.times))
+    times = np.asarray(batch.obs.times) * model.rate
+    want = []
+    for j in range(4):
+        total = 0.0
+        for i in range(1, times.shape[1]):
+            h0 = np.linalg.lstsq(W.T, X[j, i - 1] - b, rcond=None)[0]
+            np.testing.assert_allclose(h0 @ W + b, X[j, i - 1], atol=1e-8)
+            rate = lambda q, s: [*f_of(model, s[:6]), trace_of(model, s[:6])]
+            total += solve_ivp(rate, (times[j, i - 1], times[j, i]), [*h0, 0.0], max_step=0.01).y[6, -1]
+        want.append(total)
+    found = eqx.filter_jit(model.restarted)(batch, jax.random.key(0))
+    np.testing.assert_allclose(found, want, rtol=2e-3, atol=2e-3)
+
+
+def test_gradients_equal_finite_differences():
+    batch = batch_of(2)
+    model = model_of(decoder_steps=6, solver_options={"substeps": 1})
+    params, static = eqx.partition(model, eqx.is_inexact_array)
+    key = jax.random.key(1)
+
+    def loss(p):
+        prediction, penalty = eqx.combine(p, static)(batch, key=key)
+        return jnp.sum(prediction**2) + penalty
+
+    loss = jax.jit(loss)
+    gradient = jax.jit(jax.grad(loss))(params)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        step = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), params)
+        shifted = lambda s, step=step: loss(jax.tree.map(lambda p, d: p + s * d, params, step))
+        numeric = float(shifted(1e-6) - shifted(-1e-6)) / 2e-6
+        exact = sum(float(jnp.sum(g * d)) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(step), strict=True))
+        np.testing.assert_allclose(exact, numeric, rtol=1e-4)
+
+
+def test_alpha_term_reaches_f_m_k_and_phi_h():
+    """In the released code this gradient is zero: Y goes through a file on the way to the loss."""
+    batch, model = batch_of(), model_of(beta=0.0, decoder_steps=6, solver_options={"substeps": 1})
+    gradient = eqx.filter_jit(eqx.filter_grad(lambda m: m(batch, key=jax.random.key(0)).penalty))(model)
+    for part in ("f", "m", "k", "φ_h", "φ_e"):
+        norms = [float(jnp.linalg.norm(g)) for g in jax.tree.leaves(getattr(gradient, part))]
+        assert min(norms) > 0, part
+    assert all(float(jnp.abs(g).max()) == 0 for g in jax.tree.leaves(gradient.g))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mapping": "mlp"},
+        {"timed": True},
+        {"tie": "all"},
+        {"noise": "gaussian"},
+        {"density": "restart"},
+        {"decoder_steps": None},
+        {"solver": "adaptive-tsit5", "solver_options": {}},
+        {"linear_first": True, "g_depth": 3, "g_activation": "elu"},
+    ],
+    ids=lambda o: ",".join(map(str, o)),
+)
+def test_every_option_gives_finite_gradients(options):
+    base = {**SMALL, "decoder_steps": 6, "solver": "midpoint"}
+    model, batch = build("leap", SPEC, **{**base, **options}), batch_of()
+
+    def loss(model):
+        prediction, penalty = model(batch, key=jax.random.key(0))
+        return jnp.sum(prediction**2) + penalty
+
+    gradient = eqx.filter_jit(eqx.filter_grad(loss))(double(model))
+    leaves = jax.tree.leaves(gradient)
+    assert all(bool(jnp.isfinite(g).all()) for g in leaves)
+    assert all(float(jnp.abs(g).max()) > 0 for g in leaves)
+
+
+def test_steps_at_every_knot_converge_to_the_fine_grid(case):
+    batch, model, _ = case
+    coarse = model_of(noise="exact", decoder_steps=None)
+    np.testing.assert_allclose(run(coarse, batch).prediction, run(model, batch).prediction, atol=1e-5)
+    np.testing.assert_allclose(
+        coarse.learned_path(batch).evaluate(batch.obs.times), model.learned_path(batch).evaluate(batch.obs.times), atol=1e-5
+    )
+
+
+def test_a_mapping_without_preimage_cannot_restart():
+    with pytest.raises(InputError, match="trajectory"):
+        build("leap", SPEC, mapping="mlp", density="restart")
+
+
+def test_unknown_options_are_listed():
+    with pytest.raises(InputError, match=r"'hiden'.*hidden"):
+        build("leap", SPEC, hiden=3)
