@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,12 +11,12 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
-from test_paths import observations
 
 from leapcde.batches import Batch
 from leapcde.errors import InputError
 from leapcde.models import Spec, build
 from leapcde.paths import fit_path
+from test_paths import observations
 
 pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), span=16.0)
@@ -67,24 +69,24 @@ def trace_of(model, h):
     return np.trace(jacobian)
 
 
+def spline_of(t, x):
+    """Value and slope of one channel's natural spline, held constant outside its observations."""
+    if len(t) < 2:
+        return (lambda q: x[0] if len(x) else 0.0), (lambda q: 0.0)
+    spline = CubicSpline(t, x, bc_type="natural")
+    return (lambda q: spline(np.clip(q, t[0], t[-1]))), (lambda q: spline(q, 1) * (t[0] <= q <= t[-1]))
+
+
 def oracle(model, batch, b):
     """Eqs. 4–10 for sample b, and the pieces of eqs. 11, 12."""
     t, mask = np.asarray(batch.obs.times[b]), np.asarray(batch.obs.mask[b]) > 0
     x = np.asarray(batch.obs.values[b])
-    splines = []
-    for c in range(3):
-        seen = mask[:, c]
-        if seen.sum() < 2:
-            splines.append((lambda q, v=(x[seen, c][0] if seen.any() else 0.0): v, lambda q: 0.0))
-            continue
-        s = CubicSpline(t[seen], x[seen, c], bc_type="natural")
-        lo, hi = t[seen][0], t[seen][-1]
-        splines.append((lambda q, s=s, lo=lo, hi=hi: s(np.clip(q, lo, hi)), lambda q, s=s, lo=lo, hi=hi: s(q, 1) * (lo <= q <= hi)))
+    splines = [spline_of(t[mask[:, c]], x[mask[:, c], c]) for c in range(3)]
     X0 = np.array([t[0], *[value(t[0]) for value, _ in splines]])
     dX = lambda q: np.array([1.0, *[slope(q) for _, slope in splines]])
 
     e = dense(model.φ_e, X0)
-    for a, z in zip(t[:-1], t[1:], strict=True):  # knot by knot: held channels have corners there
+    for a, z in pairwise(t):  # knot by knot: held channels have corners there
         e = solve_ivp(lambda q, e: matrix(model.k, e) @ dX(q), (a, z), e, rtol=1e-9, atol=1e-10).y[:, -1]
     W = np.asarray(model.m.weight)
 
@@ -99,7 +101,13 @@ def oracle(model, batch, b):
     Y = dense(model.m, s[:6].T)
     N = mask.any(1).sum()
     squared = ((Y[:, 1:] - x)[mask] ** 2).sum() / N
-    return {"z": s[6:12, -1], "Y": Y, "squared": squared, "trace": s[12, -1] / N, "logits": dense(model.head.layer, s[6:12, -1])}
+    return {
+        "z": s[6:12, -1],
+        "Y": Y,
+        "squared": squared,
+        "trace": s[12, -1] / N,
+        "logits": dense(model.head.layer, s[6:12, -1]),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +144,7 @@ def test_both_parts_of_L_Y(case):
 
 
 def test_hutchinson_noise_averages_to_the_exact_trace(case):
-    batch, model, want = case
+    batch, _, want = case
     noisy = model_of(alpha=0.0, beta=1.0, decoder_steps=20, solver_options={"substeps": 1})
     penalties = jax.jit(jax.vmap(lambda key: noisy(batch, key=key).penalty))(jax.random.split(jax.random.key(0), 400))
     exact = np.mean([w["trace"] for w in want])
@@ -178,8 +186,8 @@ def test_gradients_equal_finite_differences():
     rng = np.random.default_rng(0)
     for _ in range(5):
         step = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), params)
-        shifted = lambda s, step=step: loss(jax.tree.map(lambda p, d: p + s * d, params, step))
-        numeric = float(shifted(1e-6) - shifted(-1e-6)) / 2e-6
+        forth, back = (jax.tree.map(lambda p, d, s=s: p + s * d, params, step) for s in (1e-6, -1e-6))
+        numeric = float(loss(forth) - loss(back)) / 2e-6
         exact = sum(float(jnp.sum(g * d)) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(step), strict=True))
         np.testing.assert_allclose(exact, numeric, rtol=1e-4)
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from test_paths import observations
 
 from leapcde.errors import InputError, SolveError
 from leapcde.fields import CDEField
 from leapcde.paths import fit_path, join_linear
 from leapcde.solve import ADAPTIVE, TABLEAUX, Solver, runge_kutta_step, solution_path, solve, solve_error
+from test_paths import observations
 
 pytestmark = pytest.mark.usefixtures("x64")
 

@@ -33,7 +33,38 @@ _WHERE = {
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __version__ = "0.1.0"
-__all__ = sorted(_MODULE)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "Batch",
+    "CheckpointError",
+    "Fitted",
+    "Frame",
+    "History",
+    "InputError",
+    "LeapError",
+    "LeapWarning",
+    "Path",
+    "Predictor",
+    "Recipe",
+    "Scaler",
+    "Series",
+    "SolveError",
+    "Solver",
+    "Spec",
+    "TrainConfig",
+    "TrainingError",
+    "as_series",
+    "build",
+    "count_parameters",
+    "drop",
+    "fit",
+    "fit_path",
+    "from_table",
+    "make_buckets",
+    "pad",
+    "solve",
+    "split",
+    "windows",
+]
 
 
 def __getattr__(name: str):

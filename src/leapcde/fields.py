@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import equinox as eqx
 import jax
@@ -50,7 +51,7 @@ class MLP(eqx.Module):
     def __init__(self, sizes: tuple[int, ...], activations: tuple[str, ...], *, key):
         for name in activations:
             choose("activation", name, ACTIVATIONS)
-        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        pairs = list(pairwise(sizes))
         keys = jax.random.split(key, len(pairs))
         self.layers = tuple(Dense(i, o, key=k) for (i, o), k in zip(pairs, keys, strict=True))
         self.activations = activations

@@ -120,8 +120,7 @@ def from_table(
     >>> series.channels, series.lengths.tolist(), series.target.tolist()
     (('hr',), [2, 1], [0, 1])
     """
-    problems = Problems()
-    cells = _cells(table)
+    problems, cells = Problems(), _cells(table)
     channels = _channels(list(cells), [id, time, *static, *([target] if target else [])], values)
     keys, clock = cells[id], _clock(cells[time], f"column {time!r}", problems)
     empty = _missing(keys)
@@ -131,7 +130,6 @@ def from_table(
     labels = _column(cells[target], f"column {target!r}", problems) if target else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
-
     ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
     order = np.lexsort((clock, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])

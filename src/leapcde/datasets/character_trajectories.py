@@ -34,7 +34,7 @@ def load(data_dir: str | Path) -> Series:
     path = Path(data_dir) / FILE
     parts = [_part(path, text, name) for name, text in _members(path).items()]
     blocks = [block for part in parts for block in part.values]
-    series = as_series(blocks, target=np.concatenate([part.labels for part in parts]), channels=CHANNELS)
+    series = as_series(blocks, target=np.concatenate([np.asarray(part.labels) for part in parts]), channels=CHANNELS)
     _compare(series, path)
     return series
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -105,7 +105,7 @@ def save_bundle(path: str | Path, array: np.ndarray) -> None:
     >>> save_bundle("hopper.npz", simulate(2000))  # doctest: +SKIP
     """
     parts = quantise(array)
-    _replace(Path(path), lambda file: np.savez_compressed(file, **parts))
+    _replace(Path(path), lambda file: np.savez_compressed(file, allow_pickle=False, **parts))
 
 
 def load(path: str | Path) -> np.ndarray:
@@ -128,7 +128,7 @@ def bundled() -> np.ndarray:
     >>> bundled().shape
     (2000, 100, 14)
     """
-    source = resources.files(__package__).joinpath(BUNDLE)
+    source = resources.files("leapcde.datasets").joinpath(BUNDLE)
     if not source.is_file():
         raise InputError(f"{BUNDLE} is missing from the installed package; reinstall leapcde")
     with source.open("rb") as file:
@@ -207,7 +207,7 @@ def _suffix(path: Path) -> str:
     return path.suffix
 
 
-def _replace(path: Path, write_to: Callable[[BinaryIO], None]) -> None:
+def _replace(path: Path, write_to: Callable[[IO[bytes]], None]) -> None:
     """Write next to `path`, then rename: an interrupted run leaves the old file, never half of a new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -220,7 +220,7 @@ def _replace(path: Path, write_to: Callable[[BinaryIO], None]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read(file: BinaryIO, name: str) -> np.ndarray:
+def _read(file: IO[bytes], name: str) -> np.ndarray:
     try:
         found = np.load(file, allow_pickle=False)
         array = found if isinstance(found, np.ndarray) else restore(_parts(found))

@@ -18,8 +18,9 @@ from ..train import TrainConfig, targets
 from .run import Result, RunConfig, run
 
 DROP = 0.3
-TRAIN: dict[str, Any] = {"epochs": 16, "batch": 128, "rate": 4e-3, "clip": 1.0}
-OPTIONS: dict[str, dict[str, Any]] = {"leap": {"decoder_steps": 16}, "ncde": {}}
+TRAIN: dict[str, Any] = {"epochs": 16, "batch": 64, "rate": 4e-3}
+SIZE: dict[str, Any] = {"hidden": 32, "width": 32, "depth": 2}
+OPTIONS: dict[str, dict[str, Any]] = {"leap": {**SIZE, "f_width": 64, "decoder_steps": 12}, "ncde": SIZE}
 
 
 class Watch(Protocol):
