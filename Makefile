@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests run one process a core; each computes on one thread, so that they do not fight over cores.
 ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint bench numbers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,15 +13,12 @@ help:
 	@echo "make test-slow  minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)"
 	@echo "make lint       ruff and pyright"
 	@echo "make bench      speed, side by side with other libraries"
+	@echo "make numbers    write the records of results/ into README and docs"
 	@echo "make clean      remove the environment and caches"
 
 .venv/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
-
-.venv/.bench: .venv/.dev constraints-bench.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-bench.txt torch torchcde torchdiffeq
 	touch $@
 
 demo: .venv/.dev
@@ -38,7 +35,10 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: .venv/.bench
+numbers: .venv/.dev
+	$(BIN)/python tools/fill_numbers.py
+
+bench: .venv/.dev
 	$(BIN)/python benchmarks/run.py
 
 clean:

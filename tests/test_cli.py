@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import json
@@ -214,7 +213,7 @@ def test_same_command_twice_does_not_train_again(classification, place):
     run, trained = classification
     before = {name: (run / name).read_bytes() for name in ("model.safetensors", "training.safetensors", "config.json")}
     history = json.loads((run / "result.json").read_text())["history"]
-    with mock.patch.object(training._Run, "epoch", side_effect=AssertionError("trained again")):
+    with mock.patch.object(training, "_epoch", side_effect=AssertionError("trained again")):
         again = leapcde("train", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", run, "--json").json
     assert again == trained and json.loads((run / "result.json").read_text())["history"] == history
     assert before == {name: (run / name).read_bytes() for name in before}
@@ -227,7 +226,6 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(place, monkeypatch):
     table["start"] = table.groupby("seq")["height"].transform("first").fillna(0.0)
     table.to_parquet("falls.parquet")
     command = ["train", "falls.parquet", *COLUMNS, "--target", "later", "--static", "start", "--model", "ncde", *SMALL]
-    monkeypatch.setattr(training, "_optimiser", functools.cache(training._optimiser))  # compile once for all three
     whole = leapcde(*command, "--out", "whole", "--json").json
     save = training._save
 
@@ -426,7 +424,7 @@ def test_wrong_options(name, table, tmp_path):
 def test_a_label_that_only_the_test_data_has_is_found_before_training(table, tmp_path):
     rare = next(i for i in range(60) if _is_test(table, f"s{i:02d}"))
     changed(table, label=table["label"].where(table["seq"] != f"s{rare:02d}", "odd")).to_csv("a.csv", index=False)
-    with mock.patch.object(training._Run, "epoch", side_effect=AssertionError("trained in vain")):
+    with mock.patch.object(training, "_epoch", side_effect=AssertionError("trained in vain")):
         fails(tmp_path, *train("--target", "label", *SMALL, "--model", "ncde"), words=("training did not see: odd",))
 
 

@@ -137,16 +137,15 @@ def test_divergence_rolls_back_and_gives_up_with_a_message(task):
 
 
 def test_divergence_later_keeps_the_best(task, monkeypatch):
-    original = train_module._Run.epoch
-    tried = []
+    original, tried = train_module._epoch, []
 
-    def broken(self, state, train, epoch, history, halvings, on_step):
-        if epoch == 2:
+    def broken(step, config, state, train, history, halvings, on_step):
+        if len(history.rows) == 2:
             tried.append(halvings)
             return state, None
-        return original(self, state, train, epoch, history, halvings, on_step)
+        return original(step, config, state, train, history, halvings, on_step)
 
-    monkeypatch.setattr(train_module._Run, "epoch", broken)
+    monkeypatch.setattr(train_module, "_epoch", broken)
     with pytest.warns(LeapWarning, match="best weights so far are kept"):
         fitted = run(task, "ncde", epochs=5)
     assert tried == [0, 1, 2, 3]
@@ -155,15 +154,15 @@ def test_divergence_later_keeps_the_best(task, monkeypatch):
 
 
 def test_halved_rate_is_used_after_a_rollback(task, monkeypatch):
-    original, failed = train_module._Run.epoch, []
+    original, failed = train_module._epoch, []
 
-    def once(self, state, train, epoch, history, halvings, on_step):
-        if epoch == 1 and not failed:
+    def once(step, config, state, train, history, halvings, on_step):
+        if len(history.rows) == 1 and not failed:
             failed.append(True)
             return state, None
-        return original(self, state, train, epoch, history, halvings, on_step)
+        return original(step, config, state, train, history, halvings, on_step)
 
-    monkeypatch.setattr(train_module._Run, "epoch", once)
+    monkeypatch.setattr(train_module, "_epoch", once)
     rates = run(task, "ncde", schedule="constant").history.column("rate")
     assert rates == pytest.approx([3e-3, 1.5e-3, 1.5e-3])
 
@@ -208,7 +207,16 @@ def test_adamw_decays_weights(task):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"epochs": 0}, {"rate": -1}, {"rate": float("nan")}, {"schedule": "linear"}, {"optimizer": "sgd"}]
+    "bad",
+    [
+        {"epochs": 0},
+        {"rate": -1},
+        {"rate": float("nan")},
+        {"schedule": "linear"},
+        {"optimizer": "sgd"},
+        {"patience": 0},
+        {"clip": -1},
+    ],
 )
 def test_bad_settings(bad):
     with pytest.raises(InputError):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .errors import CheckpointError, InputError, LeapError, LeapWarning, SolveError, TrainingError
     from .models import Spec, build, count_parameters
     from .paths import Path, fit_path
-    from .predictor import Frame, Predictor
+    from .predictor import Frame, Predictor, learn
     from .prepare import Scaler, drop, pad, split, windows
     from .series import Series, as_series, from_table
     from .solve import Solver, solve
@@ -24,7 +24,7 @@ _WHERE = {
     "errors": ("CheckpointError", "InputError", "LeapError", "LeapWarning", "SolveError", "TrainingError"),
     "models": ("Spec", "build", "count_parameters"),
     "paths": ("Path", "fit_path"),
-    "predictor": ("Frame", "Predictor"),
+    "predictor": ("Frame", "Predictor", "learn"),
     "prepare": ("Scaler", "drop", "pad", "split", "windows"),
     "series": ("Series", "as_series", "from_table"),
     "solve": ("Solver", "solve"),
@@ -59,6 +59,7 @@ __all__ = [
     "fit",
     "fit_path",
     "from_table",
+    "learn",
     "make_buckets",
     "pad",
     "solve",

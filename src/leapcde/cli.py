@@ -238,7 +238,7 @@ def models(as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
             "tasks": list(TASKS),
             "tags": list(info.tags),
             "reference": info.reference,
-            "options": options_of(name),
+            "options": {key: option.default for key, option in options_of(name).items()},
         }
         for name, info in MODELS.items()
     ]

@@ -12,7 +12,7 @@ def cross_entropy(
 ) -> Float[Array, ""]:
     """Mean cross-entropy; `weights` counts each sample by its class.
 
-    >>> float(cross_entropy(jnp.zeros((1, 2)), jnp.array([0])).round(4))
+    >>> round(float(cross_entropy(jnp.zeros((1, 2)), jnp.array([0]))), 4)
     0.6931
     """
     loss = -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)[:, 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,12 +13,12 @@ import numpy as np
 
 from .batches import Bucket, Recipe, make_buckets
 from .checkpoint import load_file, restore, save_file
-from .errors import InputError, LeapWarning, choose
-from .metrics import measure, softmax
-from .models import MODELS, Model, Spec, build
+from .errors import CheckpointError, InputError, LeapWarning, choose
+from .metrics import main_metric, measure, softmax
+from .models import MODELS, TASKS, Model, Spec, build
 from .prepare import Scaler
 from .series import Series
-from .train import predict, targets
+from .train import Fitted, TrainConfig, fit, predict, targets
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Frame:
         if task == "classification":
             classes = tuple(np.unique(train.target).tolist())
             if len(classes) < 2:
-                raise InputError(f"every training sample has the class {train.target[0]!r}; give at least two classes")
+                raise InputError(f"every training sample has the class {np.unique(train.target)[0]}; give at least two classes")
             output = (len(classes),)
         elif task == "forecasting":
             output = tuple(train.target.shape[1:])
@@ -100,6 +100,11 @@ class Frame:
             raise InputError(
                 f"the series has {series.values.shape[1]} channels ({', '.join(series.channels)}), "
                 f"the model was trained on {len(self.channels)} ({', '.join(self.channels)})"
+            )
+        unnamed = all(name == f"x{c}" for c, name in enumerate(series.channels))
+        if series.channels != self.channels and not unnamed:
+            raise InputError(
+                f"the channels are {', '.join(series.channels)}; training saw {', '.join(self.channels)}, in this order"
             )
         static = 0 if series.static is None else series.static.shape[1]
         if static != self.spec.static:
@@ -177,10 +182,68 @@ class Predictor:
     def load(cls, path: Path | str) -> Predictor:
         path = Path(path)
         arrays, about = load_file(path, "model")
-        frame = Frame.from_json(about["frame"])
-        choose("model", about["model"], MODELS)
+        try:
+            frame = Frame.from_json(about["frame"])
+            choose("model", about["model"], MODELS)
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} has a damaged header ({error})") from None
         empty = eqx.filter_eval_shape(lambda: build(about["model"], frame.spec, **about["options"]))
         return cls(frame, restore("model", empty, arrays, path), about["model"], about["options"])
+
+
+class Trainer(NamedTuple):
+    """A model and encoded data, ready to be fitted: whatever can be wrong with the input has been found by now."""
+
+    frame: Frame
+    model: Model
+    name: str
+    options: dict[str, Any]
+    train: list[Bucket]
+    validation: list[Bucket]
+    config: TrainConfig
+
+    @classmethod
+    def make(
+        cls, train: Series, validation: Series, *, task: str, model: str, options: dict, recipe: Recipe, config: TrainConfig
+    ) -> Trainer:
+        frame = Frame.learn(train, task, recipe)
+        built = build(model, frame.spec, seed=config.seed, **options)
+        return cls(frame, built, model, options, frame.encode(train), frame.encode(validation), config)
+
+    @property
+    def metric(self) -> str:
+        return main_metric(self.frame.task, len(self.frame.classes))
+
+    def fit(self, **hooks) -> tuple[Predictor, Fitted]:
+        """Train; `hooks` are those of `leapcde.fit` (on_epoch, on_step, checkpoint)."""
+        fitted = fit(self.model, self.frame.task, self.train, self.validation, self.config, metric=self.metric, **hooks)
+        return Predictor(self.frame, fitted.model, self.name, self.options), fitted
+
+
+def learn(
+    train: Series,
+    validation: Series,
+    *,
+    task: str,
+    model: str = "leap",
+    options: dict[str, Any] | None = None,
+    recipe: Recipe | None = None,
+    config: TrainConfig | None = None,
+    **hooks,
+) -> tuple[Predictor, Fitted]:
+    """Train a model on series with targets, choosing weights on the validation series.
+
+    >>> from leapcde import TrainConfig, as_series
+    >>> series = as_series(np.random.default_rng(0).normal(size=(20, 9, 2)), target=np.arange(20) % 2)
+    >>> quick = TrainConfig(epochs=1)
+    >>> predictor, fitted = learn(series, series, task="classification", options={"hidden": 4, "width": 4}, config=quick)
+    >>> predictor.predict_proba(series).shape
+    (20, 2)
+    """
+    choose("task", task, TASKS)
+    recipe, config = recipe or Recipe(), config or TrainConfig()
+    made = Trainer.make(train, validation, task=task, model=model, options=options or {}, recipe=recipe, config=config)
+    return made.fit(**hooks)
 
 
 @eqx.filter_jit
@@ -197,7 +260,7 @@ def _number_scale(target: np.ndarray) -> tuple[float, float]:
         numbers = np.asarray(target, float)
     except ValueError:
         raise InputError(
-            f"regression needs numbers as targets, not text such as {target[0]!r}; use task classification"
+            f"regression needs numbers as targets, not text such as '{target[0]}'; use task classification"
         ) from None
     if not np.isfinite(numbers).all():
         raise InputError(f"target {int(np.argmin(np.isfinite(numbers)))} is not finite; every training sample needs a target")

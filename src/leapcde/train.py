@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +59,10 @@ class TrainConfig:
         choose("class_weight", self.class_weight or "none", ("none", "balanced"))
         if self.epochs < 1 or self.batch < 1 or not self.rate > 0:
             raise InputError(f"epochs {self.epochs}, batch {self.batch}, rate {self.rate}: each must be positive")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience {self.patience}: give at least 1 epoch, or leave it out")
+        if self.weight_penalty < 0 or self.weight_decay < 0 or (self.clip is not None and not self.clip > 0):
+            raise InputError("weight_penalty and weight_decay must not be negative, clip must be positive or None")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -108,8 +112,8 @@ def fit(
 ) -> Fitted:
     """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there."""
     params, static = eqx.partition(model, eqx.is_inexact_array)
-    optimiser = _optimiser(config)
-    run = _Run(static, task, config, optimiser, _class_weights(task, train, config))
+    optimiser = _optimiser(config.optimizer, config.weight_decay, config.clip)
+    step = _Step(static, task, config.weight_penalty, optimiser, _class_weights(task, train, config))
     state, best = State(params, optimiser.init(params)), params
     history, halvings = History(), 0
     if checkpoint is not None and checkpoint.exists():
@@ -117,13 +121,12 @@ def fit(
     best_score = history.best(metric)[metric] if history.rows else None
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
-        epoch = len(history.rows)
         began = time.perf_counter()
-        new, row = run.epoch(state, train, epoch, history, halvings, on_step)
+        new, row = _epoch(step, config, state, train, history, halvings, on_step)
         if row is None:
             halvings += 1
             if halvings > MOST_HALVINGS:
-                stopped = _give_up(epoch, config, history)
+                stopped = _give_up(config, history)
             continue
         state = new
         row.update(_validate(eqx.combine(state.params, static), task, validation))
@@ -168,61 +171,63 @@ def task_loss(task: str, prediction, target, weights=None):
     return cross_entropy(prediction, target, weights) if task == "classification" else mean_squared_error(prediction, target)
 
 
-class _Run(NamedTuple):
-    """What stays the same from step to step."""
+class _Step(NamedTuple):
+    """What a compiled step depends on. Seeds, rates and epochs are not in it, so that they compile nothing again."""
 
     static: Any
     task: str
-    config: TrainConfig
+    weight_penalty: float
     optimiser: optax.GradientTransformation
     weights: Any
-
-    def epoch(self, state: State, train: list[Bucket], epoch: int, history: History, halvings: int, on_step):
-        """One pass over the training data. The row is None if the loss was not finite."""
-        plan = _plan(train, self.config, epoch)
-        steps = sum(len(order) for _, order in plan)
-        rates = _rates(self.config, history, epoch, steps) * 0.5**halvings
-        key = jax.random.fold_in(jax.random.key(self.config.seed), epoch)
-        losses, done = [], 0
-        for bucket, order in plan:
-            part = slice(done, done + len(order))
-            keys = jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(part.start, part.stop))
-            try:
-                state, found = _segment(self, state, train[bucket].batch, order, jnp.asarray(rates[part], jnp.float32), keys)
-            except eqx.EquinoxRuntimeError as error:
-                raise solve_error(error) from None
-            losses.append(np.asarray(found))
-            done = part.stop
-            if on_step is not None:
-                on_step(done, steps)
-        loss, total = np.concatenate(losses).mean(0)
-        if not np.isfinite(total):
-            return state, None
-        row = {"epoch": epoch, "train_loss": float(loss), "train_total": float(total)}
-        return state, {**row, "rate": float(rates[-1]), "halvings": halvings}
 
     def loss(self, params, batch: Batch, key):
         model = eqx.combine(params, self.static)
         prediction, penalty = model(batch, key=key)
         loss = task_loss(self.task, prediction, batch.obs.target, self.weights)
         total = loss + penalty
-        if self.config.weight_penalty:
-            total = total + self.config.weight_penalty * weight_norms(model.regularised())
+        if self.weight_penalty:
+            total = total + self.weight_penalty * weight_norms(model.regularised())
         return total, jnp.stack([loss, total])
 
 
+def _epoch(step: _Step, config: TrainConfig, state: State, train: list[Bucket], history: History, halvings: int, on_step):
+    """One pass over the training data. The row is None if the loss was not finite."""
+    epoch = len(history.rows)
+    plan = _plan(train, config, epoch)
+    steps = sum(len(order) for _, order in plan)
+    rates = _rates(config, history, epoch, steps) * 0.5**halvings
+    key = jax.random.fold_in(jax.random.key(config.seed), epoch)
+    losses, done = [], 0
+    for bucket, order in plan:
+        part = slice(done, done + len(order))
+        keys = jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(part.start, part.stop))
+        try:
+            state, found = _segment(step, state, train[bucket].batch, order, jnp.asarray(rates[part], jnp.float32), keys)
+        except eqx.EquinoxRuntimeError as error:
+            raise solve_error(error) from None
+        losses.append(np.asarray(found))
+        done = part.stop
+        if on_step is not None:
+            on_step(done, steps)
+    loss, total = np.concatenate(losses).mean(0)
+    if not np.isfinite(total):
+        return state, None
+    row = {"epoch": epoch, "train_loss": float(loss), "train_total": float(total)}
+    return state, {**row, "rate": float(rates[-1]), "halvings": halvings}
+
+
 @eqx.filter_jit
-def _segment(run: _Run, state: State, data: Batch, order, rates, keys):
+def _segment(step: _Step, state: State, data: Batch, order, rates, keys):
     """Steps over minibatches of one bucket: one dispatch, whatever their number."""
 
-    def step(state: State, now):
+    def one(state: State, now):
         index, rate, key = now
-        gradient, losses = jax.grad(run.loss, has_aux=True)(state.params, data.take(index), key)
-        updates, optimiser = run.optimiser.update(gradient, state.optimiser, state.params)
+        gradient, losses = jax.grad(step.loss, has_aux=True)(state.params, data.take(index), key)
+        updates, optimiser = step.optimiser.update(gradient, state.optimiser, state.params)
         params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
         return State(params, optimiser), losses
 
-    return lax.scan(step, state, (jnp.asarray(order), rates, keys))
+    return lax.scan(one, state, (jnp.asarray(order), rates, keys))
 
 
 @eqx.filter_jit
@@ -230,12 +235,16 @@ def _predict(model: Model, data: Batch, index):
     return model(data.take(index)).prediction
 
 
-def _optimiser(config: TrainConfig) -> optax.GradientTransformation:
-    """Adam without its rate: the rate of every step is an argument, so that schedules need no state."""
-    parts = [] if config.clip is None else [optax.clip_by_global_norm(config.clip)]
+@cache
+def _optimiser(name: str, weight_decay: float, clip: float | None) -> optax.GradientTransformation:
+    """Adam without its rate: the rate of every step is an argument, so that schedules need no state.
+
+    Cached because a fresh one is a fresh set of functions, which would compile the step again.
+    """
+    parts = [] if clip is None else [optax.clip_by_global_norm(clip)]
     parts.append(optax.scale_by_adam())
-    if config.optimizer == "adamw":
-        parts.append(optax.add_decayed_weights(config.weight_decay))
+    if name == "adamw":
+        parts.append(optax.add_decayed_weights(weight_decay))
     return optax.chain(*parts)
 
 
@@ -284,10 +293,10 @@ def _finished(config: TrainConfig, history: History) -> str:
     return ""
 
 
-def _give_up(epoch: int, config: TrainConfig, history: History) -> str:
+def _give_up(config: TrainConfig, history: History) -> str:
     message = (
-        f"training diverged in epoch {epoch + 1} (loss not finite) and again with the rate halved {MOST_HALVINGS} times; "
-        f"lower the rate (now {config.rate:g}), or check the data for extreme values"
+        f"training diverged in epoch {len(history.rows) + 1}: the loss was not finite, even with the rate halved "
+        f"{MOST_HALVINGS} times; lower the rate (now {config.rate:g}), or check the data for extreme values"
     )
     if not history.rows:
         raise TrainingError(message)

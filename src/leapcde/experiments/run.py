@@ -14,11 +14,10 @@ from ..batches import Recipe
 from ..checkpoint import json_text, write_text
 from ..datasets import Dataset, table_file
 from ..errors import CheckpointError, InputError
-from ..metrics import main_metric
-from ..models import build, count_parameters
+from ..models import count_parameters
 from ..models.naive import fit_naive, naive_for
-from ..predictor import Frame, Predictor
-from ..train import History, TrainConfig, fit, targets
+from ..predictor import Frame, Predictor, Trainer
+from ..train import History, TrainConfig, targets
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 
@@ -77,30 +76,25 @@ def run(
     config = _settled(config, data)
     if folder is not None:
         _check_folder(folder, config)
-    frame = Frame.learn(data.train, data.task, config.recipe)
-    model = build(config.model, frame.spec, seed=config.train.seed, **config.options)
-    metric = main_metric(data.task, len(frame.classes))
-    train, validation = frame.encode(data.train), frame.encode(data.validation)
+    trainer = Trainer.make(
+        data.train,
+        data.validation,
+        task=data.task,
+        model=config.model,
+        options=config.options,
+        recipe=config.recipe,
+        config=config.train,
+    )
     if data.test.target is not None:
-        frame.encode_target(data.test.target)  # a label that training never sees must fail now, not after hours
+        trainer.frame.encode_target(data.test.target)  # a label that training never sees must fail now, not after hours
     if folder is not None:
         write_text(folder / CONFIG, json.dumps(config.to_json(), indent=2))
     began = time.perf_counter()
-    fitted = fit(
-        model,
-        data.task,
-        train,
-        validation,
-        config.train,
-        metric=metric,
-        on_epoch=on_epoch,
-        on_step=on_step,
-        checkpoint=None if folder is None else folder / TRAINING,
-    )
+    checkpoint = None if folder is None else folder / TRAINING
+    predictor, fitted = trainer.fit(on_epoch=on_epoch, on_step=on_step, checkpoint=checkpoint)
     seconds = time.perf_counter() - began
-    predictor = Predictor(frame, fitted.model, config.model, config.options)
     metrics = {"validation": predictor.evaluate(data.validation), "test": predictor.evaluate(data.test)}
-    result = Result(predictor, fitted.history, metrics, metric, count_parameters(model), seconds, fitted.stopped)
+    result = Result(predictor, fitted.history, metrics, trainer.metric, count_parameters(fitted.model), seconds, fitted.stopped)
     if folder is not None:
         predictor.save(folder / MODEL)
         write_text(folder / RESULT, json_text(summary(config, result, data), indent=2))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 
 from ..batches import Batch
+from ..errors import InputError
 from ..heads import Head
 from ..solve import Solver
 
@@ -55,4 +56,7 @@ def make_head(spec: Spec, state: int, *, key, anchored: bool) -> Head:
 
 
 def make_solver(method: str, options: dict[str, Any] | None) -> Solver:
-    return Solver(method, **(options or {}))
+    try:
+        return Solver(method, **(options or {}))
+    except TypeError as error:
+        raise InputError(f"solver_options: {error}; a Solver has substeps, checkpoint, rtol, atol, max_steps") from None

@@ -29,7 +29,7 @@ from ..heads import Head
 from ..losses import path_loss
 from ..paths import Path, join_linear
 from ..solve import Solver, solution_path, solve
-from ..trace import draw_noise, value_and_divergence
+from ..trace import NOISES, draw_noise, value_and_divergence
 from .base import Batch, Model, Output, Spec, make_head, make_solver
 
 
@@ -82,6 +82,7 @@ class Leap(Model):
         choose("mapping", mapping, ("linear", "mlp"))
         choose("density", density, ("trajectory", "restart"))
         choose("tie", tie, ("values", "all"))
+        choose("noise", noise, NOISES)
         if density == "restart" and mapping != "linear":
             raise InputError("density 'restart' needs the preimage of m: use mapping='linear', or density='trajectory'")
         D, C, start = hidden, spec.channels, spec.channels + spec.static
@@ -97,7 +98,7 @@ class Leap(Model):
         self.g = CDEField(D, C, depth=g_depth or depth, activation=g_activation or activation, key=next(keys), **cde)
         self.head = make_head(spec, D, key=next(keys), anchored=anchored)
         alpha = (1e-3 if spec.task == "forecasting" else 1.0) if alpha is None else alpha
-        self.alpha, self.beta, self.noise, self.density, self.tie = alpha, beta, noise, density, tie
+        self.alpha, self.beta, self.noise, self.density, self.tie = float(alpha), float(beta), noise, density, tie
         self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
         self.solver = make_solver(solver, solver_options)
 

@@ -1,0 +1,105 @@
+"""What README and docs say is what the records and the code say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.main import get_command
+
+import leapcde
+from conftest import ROOT
+from leapcde import cli
+
+README = (ROOT / "README.md").read_text()
+MODULES = [info.name for info in pkgutil.walk_packages(leapcde.__path__, "leapcde.")]
+
+
+def fill_numbers():
+    spec = importlib.util.spec_from_file_location("fill_numbers", ROOT / "tools" / "fill_numbers.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", fill_numbers().PAGES)
+def test_numbers_equal_the_records(page):
+    text = (ROOT / page).read_text()
+    assert "<!-- numbers:" in text
+    assert fill_numbers().filled(text) == text, "run: make numbers"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_doctests(name):
+    found = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    assert found.failed == 0
+
+
+def test_public_names_exist_and_are_documented():
+    for name in leapcde.__all__:
+        assert inspect.getdoc(getattr(leapcde, name)), name
+    with pytest.raises(AttributeError):
+        leapcde.nothing
+
+
+def test_readme_commands_exist_with_their_options():
+    """Every `leapcde …` line of the README parses against the real command line."""
+    app = get_command(cli.app)
+    lines = re.findall(r"^(?:leapcde) (.+)$", README, re.M)
+    assert len(lines) >= 5
+    for line in lines:
+        words = shlex.split(line)
+        command = app.commands[words[0]]
+        known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+        for word in words[1:]:
+            assert not word.startswith("-") or word in known, line
+
+
+def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
+    """On a small table in which the class can be seen from the values."""
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", README, re.S)[1]
+    rng = np.random.default_rng(0)
+    rows = []
+    for patient in range(60):
+        sick = patient % 2
+        for hour in np.sort(rng.choice(20, rng.integers(4, 9), replace=False)):
+            heart = np.nan if rng.random() < 0.4 else 80 + 3 * sick * hour + rng.normal()
+            rows.append({"patient": patient, "hour": hour, "heart": heart, "lactate": rng.normal(), "sepsis": sick})
+    quick = leapcde.TrainConfig(epochs=8, batch=8, rate=5e-3)
+    monkeypatch.setattr("leapcde.predictor.TrainConfig", lambda: quick)
+    scope = {"table": pd.DataFrame(rows), "print": lambda *args: None}
+    exec(code, scope)
+    assert scope["predictor"].evaluate(scope["test"])["auroc"] > 0.8
+    again = leapcde.Predictor.load("sepsis.safetensors")
+    assert np.array_equal(again.predict(scope["test"]), scope["predictor"].predict(scope["test"]))
+
+
+def test_imports_point_backwards():
+    """The order of CONTRIBUTING.md: a file imports only from files before it."""
+    text = re.search(r"`(errors →.*?)`", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[1]
+    order = re.findall(r"\w+", text)
+    assert len(order) > 15
+    for place, name in enumerate(order):
+        folder = ROOT / "src" / "leapcde" / name
+        files = folder.glob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]
+        source = "\n".join(file.read_text() for file in files)
+        source = re.sub(r"^if TYPE_CHECKING:.*?\n\n", "", source, flags=re.S | re.M)
+        dots = r"\.\." if folder.is_dir() else r"\."
+        imported = set(re.findall(rf"from {dots}(\w+)", source))
+        for line in re.findall(rf"from {dots} import (.+)", source):
+            imported |= set(re.findall(r"\w+", line))
+        late = {other for other in imported if other in order and order.index(other) > place}
+        assert not late, f"{name} imports {late}"
+
+
+def test_leap_stays_readable():
+    assert len((ROOT / "src" / "leapcde" / "models" / "leap.py").read_text().splitlines()) < 200

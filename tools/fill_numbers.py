@@ -1,0 +1,77 @@
+"""Write the numbers of results/ into README.md and docs/: whatever stands between `<!-- numbers: NAME -->` and `<!-- end -->`.
+
+`make numbers` runs it; tests/test_docs.py fails when a page and the records disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/findings.md")
+MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+
+
+def read(name: str) -> Any:
+    return json.loads((ROOT / "results" / f"{name}.json").read_text())
+
+
+def hopper() -> str:
+    """The demo's table over three seeds."""
+    rows = read("demo-hopper")["rows"]
+    base = next(row["mean"] for row in rows if row["model"] == "last-value")
+    lines = ["| model | test MSE | against last value |", "|---|---:|---:|"]
+    for row in rows:
+        spread = f" ± {row['std']:.4f}" if row["seeds"] > 1 else ""
+        lines.append(f"| {row['model']} | {row['mean']:.4f}{spread} | {row['mean'] / base:.2f} × |")
+    return "\n".join(lines) + "\n"
+
+
+def characters() -> str:
+    """Character Trajectories with 30 % of the time points dropped, beside the paper's own figures."""
+    paper = {"leap": "0.992 ± 0.001", "ncde": "0.988 ± 0.004"}
+    lines = ["| model | α | test accuracy | best epoch | s / epoch | the paper |", "|---|---:|---:|---:|---:|---:|"]
+    for name in ("ct-ncde", "ct-leap", "ct-leap-paper-alpha"):
+        record = read(name)
+        config, history = record["config"], record["history"]
+        best = max(history, key=lambda row: row["accuracy"])
+        seconds = sorted(row["seconds"] for row in history)[len(history) // 2]
+        alpha = "" if config["model"] == "ncde" else f"{config['options']['alpha']:g}"
+        accuracy = record["metrics"]["test"]["accuracy"]
+        cells = [
+            config["model"],
+            alpha,
+            f"{accuracy:.3f}",
+            f"{best['epoch'] + 1:.0f}",
+            f"{seconds:.1f}",
+            paper[config["model"]],
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    prior = read("ct-leap")["naive"]["class-prior"]["accuracy"]
+    return "\n".join([*lines, f"| class prior | | {prior:.3f} | | | |"]) + "\n"
+
+
+def bench() -> str:
+    """Ratios of `make bench`."""
+    rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
+    lines = ["| case | peer | time against ours | quartiles |", "|---|---|---:|---:|"]
+    for row in rows:
+        low, high = row["spread"]
+        lines.append(f"| {row['case']} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {"hopper": hopper, "characters": characters, "bench": bench}
+
+
+def filled(text: str) -> str:
+    return MARK.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        path = ROOT / page
+        path.write_text(filled(path.read_text()))
