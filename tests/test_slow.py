@@ -31,11 +31,11 @@ def test_leap_beats_the_last_value_over_three_seeds():
 
 @pytest.mark.parametrize("model", ["leap", "ncde"])
 def test_character_trajectories_with_30_percent_dropped(model, data_dir):
-    """The paper's architecture. α is 1 and not the paper's 1e-6, with which LEAP reached 0.914 (docs/findings.md)."""
+    """The paper's architecture; α is 1 and not the paper's 1e-6, for which see docs/findings.md."""
     options = {**paper_options("character-trajectories", model), "solver": "midpoint"}
     if model == "leap":
         options |= {"alpha": 1.0, "decoder_steps": 32}
-    train = TrainConfig(epochs=60, batch=32, rate=2e-3, schedule="cosine", weight_penalty=0.003, clip=None, seed=198)
+    train = TrainConfig(epochs=60, batch=32, rate=2e-3, schedule="cosine", weight_penalty=0.003, seed=198)
     config = RunConfig("character-trajectories", model, 0.3, options, train=train, data_dir=str(data_dir))
     rows = []
     result = run(config, load_data(config), on_epoch=rows.append)

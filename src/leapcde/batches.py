@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .errors import choose
-from .paths import CAUSAL, SCHEMES, Path, channel_count, fit_path
+from .paths import SCHEMES, Path, channel_count, fit_path
 from .prepare import Padded, buckets, pad
 from .series import Series
 
@@ -30,10 +30,6 @@ class Recipe:
 
     def __post_init__(self):
         choose("path", self.scheme, SCHEMES)
-
-    @property
-    def causal(self) -> bool:
-        return self.scheme in CAUSAL
 
     def channels(self, values: int) -> int:
         return channel_count(values, time=self.time, intensity=self.intensity)

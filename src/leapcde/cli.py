@@ -88,7 +88,7 @@ def demo(
 
 @command(app)
 def train(
-    data: Annotated[str, typer.Argument(help="A data set (hopper, character-trajectories), or a CSV / Parquet file.")],
+    data: Annotated[str, typer.Argument(help="A data set (hopper, mujoco, character-trajectories), or a CSV / Parquet file.")],
     model: Annotated[str, typer.Option(help="Name of a model; 'leapcde models' lists them.")] = "leap",
     out: Annotated[Path | None, typer.Option(help="Run folder; default runs/DATA-MODEL-SEED.")] = None,
     drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
@@ -97,7 +97,7 @@ def train(
     target: Annotated[str | None, typer.Option(help="File: column to predict, one value a sample.")] = None,
     values: Annotated[str, typer.Option(help="File: value columns, comma-separated; default all others.")] = "",
     static: Annotated[str, typer.Option(help="File: static columns, comma-separated.")] = "",
-    horizon: Annotated[int | None, typer.Option(min=1, help="File: forecast so many steps.")] = None,
+    horizon: Annotated[int | None, typer.Option(min=1, help="File: forecast so many rows ahead.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="File: forecast from so many points.")] = None,
     task: Annotated[str | None, typer.Option(help="File: classification or regression, if the guess is wrong.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs.")] = None,
@@ -126,7 +126,7 @@ def train(
     from .datasets import DATASETS
     from .datasets.table_file import Columns
     from .experiments import presets
-    from .experiments.run import RunConfig, load_data, run
+    from .experiments.run import RunConfig, digest_of, load_data, run
     from .metrics import main_metric
     from .train import TrainConfig
 
@@ -152,6 +152,7 @@ def train(
         train=TrainConfig(**settings),
         columns=columns,
         data_dir=None if data_dir is None else str(data_dir),
+        digest=None if columns is None else digest_of(data),
     )
     folder = out or Path("runs") / f"{Path(data).stem}-{model}-{seed}"
     loaded = load_data(config)

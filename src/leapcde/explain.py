@@ -71,10 +71,10 @@ def _calm(one: dict) -> str:
     # Four digits of the sample's span, so that times which are dates, in seconds, differ in what is shown.
     places = 3 - int(np.floor(np.log10(np.ptp(one["t"]) or 1.0)))
     text = ", ".join(f"{round(a, places):.12g}–{round(b, places):.12g}" for a, b in stretches)
-    return f"Shaded: Y hardly moves at times {text}; there the state z, and with it the prediction, is left as it is."
+    return f"Shaded: Y hardly moves at times {text}; there it adds little to the state z from which the answer is read."
 
 
 _WHAT = (
     "Grey is X, the interpolation of what was observed (black). Blue is Y, the path that LEAP learned in its place: "
-    "the prediction is computed from Y alone. Below is the speed of Y over all standardised channels."
+    "from its start X(0) on, the model is driven by Y alone. Below is the speed of Y over all its channels, time among them."
 )

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn import metrics as sk
 
 MAIN = {"classification": "accuracy", "binary": "auroc", "regression": "mse", "forecasting": "mse"}
-LOWER_IS_BETTER = ("mse", "mae", "loss")
+LOWER_IS_BETTER = ("mse", "mae", "loss", "val_loss")
 
 
 def main_metric(task: str, classes: int) -> str:
@@ -51,8 +51,10 @@ def _classification(logits: np.ndarray, target: np.ndarray) -> dict[str, float]:
         "accuracy": float(np.mean(logits.argmax(-1) == target)),
         "loss": float(-np.mean(log_p[np.arange(len(target)), target])),
     }
+    if not np.isfinite(logits).all():
+        return dict.fromkeys(found if logits.shape[1] != 2 else (*found, "auroc", "auprc"), float("nan"))
     if logits.shape[1] == 2:
-        both = len(np.unique(target)) == 2 and bool(np.isfinite(logits).all())
+        both = len(np.unique(target)) == 2
         score = logits[:, 1] - logits[:, 0]
         found["auroc"] = float(sk.roc_auc_score(target, score)) if both else float("nan")
         found["auprc"] = float(sk.average_precision_score(target, score)) if both else float("nan")

@@ -20,8 +20,7 @@ from .errors import choose
 from .prepare import Padded
 
 Scheme = Literal["natural", "linear", "hermite", "rectilinear"]
-SCHEMES: tuple[str, ...] = ("natural", "linear", "hermite", "rectilinear")
-CAUSAL: tuple[str, ...] = ("hermite", "rectilinear")  # X up to a time stamp depends on nothing observed after it
+SCHEMES: tuple[str, ...] = ("natural", "linear", "hermite", "rectilinear")  # the last two are causal
 
 
 class Path(eqx.Module):
@@ -252,7 +251,8 @@ def _cut_at_knots(times, mask, points, curvature) -> Path:
     speed = (x1 - x0) / safe + ((3 * b**2 - 1) * m1 - (3 * a**2 - 1) * m0) * gap / 6
     # Outside a channel's own observations it is held; at its first and last one the slope has two sides.
     within = (gap > 0) & (t >= clock[:, :1]) & (t <= clock[:, -1:])
-    held = jnp.where(t <= clock[:, :1], x[:, :1], x[:, -1:])
+    # (Two knots may share a time once it is in single precision; then the piece has no length and its value is x0.)
+    held = jnp.where(t <= clock[:, :1], x[:, :1], jnp.where(t >= clock[:, -1:], x[:, -1:], x0))
     value = jnp.where(total > 0, jnp.where(within, value, held), 0.0)
     return _pieces(times, value, jnp.where(within, speed, 0.0), clock)
 

@@ -16,9 +16,9 @@ from .checkpoint import load_file, restore, save_file
 from .errors import CheckpointError, InputError, LeapWarning, choose
 from .metrics import main_metric, measure, softmax
 from .models import MODELS, TASKS, Model, Spec, build
-from .prepare import Scaler
+from .prepare import Scaler, without_empty_rows
 from .series import Series
-from .train import Fitted, TrainConfig, fit, predict, targets
+from .train import Fitted, TrainConfig, checked, fit, predict, targets
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Frame:
     target_std: float = 1.0
 
     @classmethod
-    def learn(cls, train: Series, task: str, recipe: Recipe, *, standardise: bool = True) -> Frame:
+    def learn(cls, train: Series, task: str, recipe: Recipe) -> Frame:
         """Look at the training data, and only at it."""
-        scaler = Scaler.fit(train) if standardise else Scaler.unit(train)
+        scaler = Scaler.fit(train)
         if train.target is None:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
         values = train.values.shape[1]
@@ -68,7 +68,8 @@ class Frame:
     def encode(self, series: Series, *, round_to: int = 1) -> list[Bucket]:
         """Scaled, padded, with paths; targets as the loss wants them."""
         self.check(series)
-        scaled = self.scaler.apply(series)
+        scaled = self.scaler.apply(without_empty_rows(series))
+        _warn_coarse_times(scaled)
         if series.target is not None:
             scaled = replace(scaled, target=self.encode_target(series.target))
         return make_buckets(scaled, self.recipe, round_to=round_to)
@@ -79,7 +80,8 @@ class Frame:
             unknown = sorted({str(v) for v in target.tolist() if v not in known})
             if unknown:
                 raise InputError(
-                    f"labels that training did not see: {', '.join(unknown)}; known: {', '.join(map(str, self.classes))}"
+                    f"labels that training did not see: {', '.join(unknown)} (too rare for every split? merge or remove them); "
+                    f"known: {', '.join(map(str, self.classes))}"
                 )
             return np.array([known[v] for v in target.tolist()], np.int32)
         if self.task == "forecasting":
@@ -144,26 +146,31 @@ class Predictor:
         return softmax(self.raw(series).astype(np.float64))
 
     def raw(self, series: Series) -> np.ndarray:
+        _warn_unseen(series)
         return predict(self.model, self.frame.encode(replace(series, target=None), round_to=8))
 
     def evaluate(self, series: Series) -> dict[str, float]:
-        """Metrics over all samples; forecasting errors are in standardised units."""
+        """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
         if series.target is None:
             raise InputError("evaluating needs targets")
         data = self.frame.encode(series)
-        return measure(self.frame.task, predict(self.model, data), targets(data))
+        found = measure(self.frame.task, predict(self.model, data), targets(data))
+        if self.frame.task == "regression":
+            found = {"mse": found["mse"] * self.frame.target_std**2, "mae": found["mae"] * self.frame.target_std}
+        return found
 
     def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid from its start to its end, in the units of the data.
 
-        `t` is (sample, query); the others (sample, query, channel of the series). `speed` is ‖dY/dt‖ over the
-        standardised channels.
+        `t` is (sample, query); X, Y and dY are (sample, query, channel of the series). `speed` is ‖dY/dt‖ over all
+        channels of Y, also those that stand for time and intensity, in standardised units.
         """
         if not hasattr(self.model, "learned_path"):
             raise InputError(f"model {self.name!r} does not learn a path; 'leap' does")
-        found = [_paths(self.model, bucket.batch, queries) for bucket in self.frame.encode(replace(series, target=None))]
-        order = np.argsort(np.concatenate([b.samples for b in self.frame.encode(replace(series, target=None))]))
-        t, X, Y, dY = (np.concatenate([np.asarray(part[i]) for part in found])[order] for i in range(4))
+        data = self.frame.encode(replace(series, target=None))
+        found = [checked(_paths, self.model, bucket.batch, queries) for bucket in data]
+        order = np.argsort(np.concatenate([bucket.samples for bucket in data]))
+        t, X, Y, dY, speed = (np.concatenate([np.asarray(part[i]) for part in found])[order] for i in range(5))
         scaler, unit = self.frame.scaler, self.frame.scaler.time_unit
         starts = series.times[series.offsets[:-1]]
         return {
@@ -171,7 +178,7 @@ class Predictor:
             "X": scaler.unscale(X),
             "Y": scaler.unscale(Y),
             "dY": dY * np.array(scaler.std) / unit,
-            "speed": np.linalg.norm(dY, axis=-1) / unit,
+            "speed": speed / unit,
         }
 
     def save(self, path: Path | str) -> None:
@@ -252,7 +259,9 @@ def _paths(model, batch, queries: int):
     ends = batch.obs.times[:, -1:]
     t = ends * jnp.linspace(0.0, 1.0, queries)
     Y = model.learned_path(batch)
-    return t, batch.X.evaluate(t)[..., -values:], Y.evaluate(t)[..., -values:], Y.derivative(t)[..., -values:]
+    # The last query is the end itself, where rounding may put it just outside the path.
+    dY = Y.derivative(jnp.minimum(t, Y.times[:, -1:]))
+    return t, batch.X.evaluate(t)[..., -values:], Y.evaluate(t)[..., -values:], dY[..., -values:], jnp.linalg.norm(dY, axis=-1)
 
 
 def _number_scale(target: np.ndarray) -> tuple[float, float]:
@@ -265,6 +274,15 @@ def _number_scale(target: np.ndarray) -> tuple[float, float]:
     if not np.isfinite(numbers).all():
         raise InputError(f"target {int(np.argmin(np.isfinite(numbers)))} is not finite; every training sample needs a target")
     return float(numbers.mean()), float(numbers.std()) or 1.0
+
+
+def _warn_coarse_times(scaled: Series) -> None:
+    """Times are single precision on the device; say so where that makes different times equal."""
+    same = np.diff(scaled.owner) == 0
+    merged = same & (np.diff(scaled.times) > 0) & (np.diff(scaled.times.astype(np.float32)) == 0)
+    if merged.any():
+        message = f"{int(merged.sum())} pairs of times are too close, so far from their sample's start, to be told apart; "
+        warnings.warn(message + "split such samples, or thin out their bursts", LeapWarning, stacklevel=4)
 
 
 def _warn_unseen(series: Series) -> None:

@@ -38,14 +38,6 @@ class Scaler:
         s_mean, s_std = _moments(series.static) if series.static is not None else ((), ())
         return cls(mean, std, _typical_gap(series), s_mean, s_std)
 
-    @classmethod
-    def unit(cls, series: Series) -> Scaler:
-        """Values as they are (the paper's MuJoCo protocol); time in typical gaps."""
-        ones = lambda array: (1.0,) * (0 if array is None else array.shape[1])
-        zeros = lambda array: (0.0,) * (0 if array is None else array.shape[1])
-        v, s = series.values, series.static
-        return cls(zeros(v), ones(v), _typical_gap(series), zeros(s), ones(s))
-
     def apply(self, series: Series) -> Series:
         """Standardised values; times in typical gaps since each sample's start; missing statics at their mean."""
         starts = np.repeat(series.times[series.offsets[:-1]], series.lengths)

@@ -25,7 +25,7 @@ from jax import lax
 
 from .batches import Batch, Bucket
 from .checkpoint import load_file, restore, save_file
-from .errors import CheckpointError, InputError, LeapWarning, TrainingError, choose
+from .errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, choose
 from .losses import cross_entropy, mean_squared_error, weight_norms
 from .metrics import LOWER_IS_BETTER, better, measure
 from .models.base import Model
@@ -79,7 +79,7 @@ class History:
 
     def best(self, metric: str) -> dict[str, float]:
         pick = min if metric in LOWER_IS_BETTER else max
-        return pick((row for row in self.rows if not np.isnan(row[metric])), key=lambda row: row[metric])
+        return pick(self.rows, key=lambda row: row[metric])
 
     def stale(self, name: str) -> int:
         """How many epochs have passed since the lowest value of a column."""
@@ -118,6 +118,7 @@ def fit(
     history, halvings = History(), 0
     if checkpoint is not None and checkpoint.exists():
         state, best, history, halvings = _resume(checkpoint, config, state)
+    metric = _usable(metric, task, validation)
     best_score = history.best(metric)[metric] if history.rows else None
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
@@ -151,7 +152,7 @@ def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray
         for start in range(0, count, size):
             # The last chunk is filled up with repeats, so that one shape is compiled.
             index = np.minimum(np.arange(start, start + size), count - 1)
-            part = np.asarray(_predict(model, bucket.batch, index))[: count - start]
+            part = np.asarray(checked(_predict, model, bucket.batch, index))[: count - start]
             if result is None:
                 result = np.empty((total, *part.shape[1:]), part.dtype)
             result[bucket.samples[start : start + size]] = part
@@ -204,13 +205,16 @@ def _epoch(step: _Step, config: TrainConfig, state: State, train: list[Bucket], 
         try:
             state, found = _segment(step, state, train[bucket].batch, order, jnp.asarray(rates[part], jnp.float32), keys)
         except eqx.EquinoxRuntimeError as error:
-            raise solve_error(error) from None
+            if isinstance(solve_error(error), SolveError):
+                return state, None  # an adaptive solve that blew up is divergence: roll back, halve the rate
+            raise
         losses.append(np.asarray(found))
         done = part.stop
         if on_step is not None:
             on_step(done, steps)
     loss, total = np.concatenate(losses).mean(0)
-    if not np.isfinite(total):
+    # The weights too: a last step with a finite loss and an infinite gradient would leave nothing to roll back to.
+    if not np.isfinite(total) or not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
         return state, None
     row = {"epoch": epoch, "train_loss": float(loss), "train_total": float(total)}
     return state, {**row, "rate": float(rates[-1]), "halvings": halvings}
@@ -228,6 +232,14 @@ def _segment(step: _Step, state: State, data: Batch, order, rates, keys):
         return State(params, optimiser), losses
 
     return lax.scan(one, state, (jnp.asarray(order), rates, keys))
+
+
+def checked(function, *args):
+    """Call a compiled function; a failed adaptive solve becomes a `SolveError` with the fix."""
+    try:
+        return function(*args)
+    except eqx.EquinoxRuntimeError as error:
+        raise solve_error(error) from None
 
 
 @eqx.filter_jit
@@ -252,15 +264,15 @@ def _plan(train: list[Bucket], config: TrainConfig, epoch: int) -> list[tuple[in
     """Which samples make up which step: (bucket, (steps, batch)) pieces, shuffled by seed and epoch.
 
     One bucket is one piece, a single scan. Several are cut into single steps and mixed, because length often tells
-    the class and an optimiser should not see one length after the other. The few samples that do not fill a batch
-    wait for another epoch.
+    the class and an optimiser should not see one length after the other. A last batch that is not full is filled up
+    with samples from the first, so that every sample is used in every epoch and one shape is compiled.
     """
     generator = np.random.default_rng([config.seed, epoch])
     pieces = []
     for b, bucket in enumerate(train):
         count = len(bucket.samples)
         size = min(config.batch, count)
-        order = generator.permutation(count)[: count // size * size].reshape(-1, size)
+        order = np.resize(generator.permutation(count), (-(-count // size), size))
         pieces += [(b, order)] if len(train) == 1 else [(b, row[None]) for row in order]
     return [pieces[i] for i in generator.permutation(len(pieces))]
 
@@ -291,6 +303,15 @@ def _finished(config: TrainConfig, history: History) -> str:
     if config.patience is not None and history.stale(watched) >= config.patience:
         return f"{watched} did not improve for {config.patience} epochs"
     return ""
+
+
+def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
+    """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
+    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1:
+        return metric
+    message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
+    warnings.warn(message, LeapWarning, stacklevel=3)
+    return "val_loss"
 
 
 def _give_up(config: TrainConfig, history: History) -> str:

@@ -47,12 +47,21 @@ def find_data_dir(data_dir: Path | str | None = None) -> Path:
 
 
 def _hopper(data_dir: Path, drop_rate: float) -> Dataset:
-    """The bundled Hopper simulations: 50 steps in, 10 out, five windows a sequence, never one sequence in two splits."""
-    sequences = as_series(hopper.bundled(), channels=hopper.CHANNELS)
-    cut = windows(sequences, 50, 10, stride=10)
+    """The bundled simulations."""
+    return _forecast_hopper("hopper", hopper.bundled(), drop_rate)
+
+
+def _mujoco(data_dir: Path, drop_rate: float) -> Dataset:
+    """As many simulations as `leapcde data make mujoco --out DATA_DIR/mujoco/hopper.npy` made."""
+    return _forecast_hopper("mujoco", hopper.load(data_dir / "mujoco" / "hopper.npy"), drop_rate)
+
+
+def _forecast_hopper(name: str, array: np.ndarray, drop_rate: float) -> Dataset:
+    """50 steps in, 10 out, five windows a sequence, never one sequence in two splits."""
+    cut = windows(as_series(array, channels=hopper.CHANNELS), 50, 10, stride=10)
     parts = split(drop(cut, drop_rate), by_id=True)
-    protocol = {"window": 50, "horizon": 10, "stride": 10, "drop": drop_rate, "split": "70/15/15 by sequence"}
-    return Dataset("hopper", "forecasting", *parts, protocol)
+    protocol = {"sequences": len(array), "window": 50, "horizon": 10, "stride": 10, "drop": drop_rate}
+    return Dataset(name, "forecasting", *parts, {**protocol, "split": "70/15/15 by sequence"})
 
 
 def _character_trajectories(data_dir: Path, drop_rate: float) -> Dataset:
@@ -65,5 +74,6 @@ def _character_trajectories(data_dir: Path, drop_rate: float) -> Dataset:
 
 DATASETS: dict[str, Callable[[Path, float], Dataset]] = {
     "hopper": _hopper,
+    "mujoco": _mujoco,
     "character-trajectories": _character_trajectories,
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,11 +34,12 @@ class RunConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
     columns: table_file.Columns | None = None
     data_dir: str | None = None
+    digest: str | None = None  # of the file: a run stays bound to the data it saw
 
     def to_json(self) -> dict[str, Any]:
         parts = {"recipe": self.recipe.to_json(), "train": self.train.to_json()}
         columns = None if self.columns is None else self.columns.to_json()
-        plain = {key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir")}
+        plain = {key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir", "digest")}
         return {**plain, **parts, "columns": columns}
 
     @classmethod
@@ -60,8 +61,21 @@ class Result(NamedTuple):
 
 def load_data(config: RunConfig) -> Dataset:
     if config.columns is not None:
+        if config.digest not in (None, digest_of(config.data)):
+            raise InputError(
+                f"{config.data} has changed since this run was trained; its split would be another one. Train again"
+            )
         return table_file.load(Path(config.data), config.columns, drop_rate=config.drop)
     return datasets.load(config.data, data_dir=config.data_dir, drop_rate=config.drop)
+
+
+def digest_of(file: str) -> str:
+    """SHA-256 of a file's bytes."""
+    try:
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from None
 
 
 def run(
@@ -89,10 +103,9 @@ def run(
         trainer.frame.encode_target(data.test.target)  # a label that training never sees must fail now, not after hours
     if folder is not None:
         write_text(folder / CONFIG, json.dumps(config.to_json(), indent=2))
-    began = time.perf_counter()
     checkpoint = None if folder is None else folder / TRAINING
     predictor, fitted = trainer.fit(on_epoch=on_epoch, on_step=on_step, checkpoint=checkpoint)
-    seconds = time.perf_counter() - began
+    seconds = sum(fitted.history.column("seconds"))
     metrics = {"validation": predictor.evaluate(data.validation), "test": predictor.evaluate(data.test)}
     result = Result(predictor, fitted.history, metrics, trainer.metric, count_parameters(fitted.model), seconds, fitted.stopped)
     if folder is not None:
@@ -130,7 +143,10 @@ def open_run(folder: Path) -> tuple[RunConfig, Predictor]:
     """A saved run: what was asked, and the trained model."""
     if not folder.is_dir():
         raise InputError(f"there is no run folder {folder}; 'leapcde train' makes one")
-    return read_config(folder), Predictor.load(folder / MODEL)
+    config = read_config(folder)
+    if not (folder / MODEL).exists():
+        raise CheckpointError(f"the training of {folder} is not finished: repeat its 'leapcde train' command to go on with it")
+    return config, Predictor.load(folder / MODEL)
 
 
 def read_config(folder: Path) -> RunConfig:

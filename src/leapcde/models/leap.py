@@ -181,7 +181,9 @@ class Leap(Model):
         times = (batch.obs.times - batch.obs.times[:, :1]) * self.rate
         B, N = times.shape[0], times.shape[1] - 1
         x = batch.X.evaluate(batch.obs.times)[:, :-1]
-        h0 = ((x - (0.0 if self.m.bias is None else self.m.bias)) @ jnp.linalg.pinv(self.m.weight)).reshape(B * N, -1)  # pyright: ignore
+        assert isinstance(self.m, Dense)  # __init__ asked for it
+        W, b = self.m.weight, self.m(jnp.zeros_like(self.m.weight[:, 0]))
+        h0 = ((x - b) @ jnp.linalg.pinv(W)).reshape(B * N, len(W))
         ends = jnp.stack([times[:, :-1], times[:, 1:]], -1).reshape(B * N, 2)
         noise = draw_noise(key, h0.shape, self.noise, h0.dtype)
 
