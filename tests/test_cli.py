@@ -299,8 +299,19 @@ def test_numbers_that_json_does_not_know(classification, place):
     table = pd.read_csv(place / "falls.csv").assign(label="falls")
     table.to_csv("one.csv", index=False)
     config = json.loads(Path("run/config.json").read_text())
-    Path("run/config.json").write_text(json.dumps({**config, "data": str(Path("one.csv").resolve())}))
+    Path("run/config.json").write_text(json.dumps({**config, "data": str(Path("one.csv").resolve()), "digest": None}))
     assert leapcde("evaluate", "run", "--json").json["test"]["auroc"] is None
+
+
+def test_a_run_is_bound_to_the_file_it_was_trained_on(classification, place):
+    """Another split of a changed file could put training samples into the test."""
+    run, _ = classification
+    shutil.copytree(run, "run")
+    config = json.loads(Path("run/config.json").read_text())
+    table = pd.read_csv(place / "falls.csv")
+    table.iloc[:-1].to_csv("shorter.csv", index=False)
+    Path("run/config.json").write_text(json.dumps({**config, "data": str(Path("shorter.csv").resolve())}))
+    fails(Path("run"), "evaluate", "run", words=("has changed since",))
 
 
 # Mistakes
@@ -471,7 +482,7 @@ def text(content: str):
 DAMAGE = {
     "truncated weights": ("model.safetensors", truncated, ("model.safetensors", "truncated")),
     "empty weights": ("model.safetensors", text(""), ("model.safetensors", "truncated")),
-    "no weights": ("model.safetensors", Path.unlink, ("there is no file", "model.safetensors")),
+    "no weights": ("model.safetensors", Path.unlink, ("not finished", "leapcde train")),
     "foreign weights": ("model.safetensors", lambda p: save_foreign({"a": np.ones(2)}, p), ("leapcde did not write it",)),
     "other weights": ("model.safetensors", lambda p: shutil.copy(p.with_name("training.safetensors"), p), ("'model' file",)),
     "cut config": ("config.json", truncated, ("config.json", "damaged")),

@@ -239,6 +239,15 @@ def test_steps_at_every_knot_converge_to_the_fine_grid(case):
     )
 
 
+@pytest.mark.parametrize("density", ["trajectory", "restart"])
+def test_a_single_observation(density):
+    batch = jax.tree.map(lambda a: a[:, :1] if a.ndim > 1 and a.shape[1] == 17 else a, batch_of().obs)
+    batch = Batch(batch, fit_path(batch, "natural"))
+    model = double(build("leap", SPEC, **{**SMALL, "decoder_steps": 4}, density=density))
+    gradient = eqx.filter_jit(eqx.filter_grad(lambda m: jnp.sum(m(batch, key=jax.random.key(0)).prediction ** 2)))(model)
+    assert all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(gradient))
+
+
 def test_a_mapping_without_preimage_cannot_restart():
     with pytest.raises(InputError, match="trajectory"):
         build("leap", SPEC, mapping="mlp", density="restart")

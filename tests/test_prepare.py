@@ -85,14 +85,6 @@ def test_channels_and_samples_with_nothing_to_learn_from():
     assert scaler.mean[1] == 0 and scaler.std[1] == 1 and scaler.time_unit == 1.0
 
 
-def test_unit_scaler_leaves_values():
-    series = ragged([4, 5])
-    scaled = Scaler.unit(series).apply(series)
-    np.testing.assert_array_equal(scaled.values, series.values.astype(np.float32))
-    np.testing.assert_array_equal(scaled.static, series.static.astype(np.float32))
-    assert Scaler.unit(series).time_unit == Scaler.fit(series).time_unit
-
-
 # Dropping
 
 

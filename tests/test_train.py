@@ -15,11 +15,13 @@ import pytest
 import leapcde.train as train_module
 from leapcde.batches import Recipe
 from leapcde.datasets import load
-from leapcde.errors import CheckpointError, InputError, LeapWarning, TrainingError
+from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError
 from leapcde.losses import cross_entropy, path_loss, weight_norms
+from leapcde.metrics import measure
 from leapcde.models import build
 from leapcde.models.naive import fit_naive
-from leapcde.predictor import Frame, Predictor
+from leapcde.predictor import Frame, Predictor, learn
+from leapcde.series import as_series
 from leapcde.train import History, TrainConfig, _plan, _plateaus, _rates, fit, predict, targets
 
 TINY = {"hidden": 6, "width": 8}
@@ -185,12 +187,82 @@ def test_schedules():
     assert _rates(replace(config, schedule="constant"), flat, 6, 2).tolist() == [1.0, 1.0]
 
 
-def test_plan_uses_every_sample_once(task):
+def test_plan_uses_every_sample(task):
     _, train, _ = task
     plan = _plan(train, TrainConfig(batch=10), 0)
     used = np.concatenate([order.ravel() for _, order in plan])
-    assert len(used) == 90 == len(np.unique(used))
+    assert len(used) == 100
+    assert len(np.unique(used)) == 96
     assert not np.array_equal(used, np.concatenate([o.ravel() for _, o in _plan(train, TrainConfig(batch=10), 1)]))
+
+
+def test_one_class_in_validation_falls_back_to_the_loss(tmp_path):
+    rng = np.random.default_rng(0)
+    label = np.arange(24) % 2
+    train = as_series(rng.normal(size=(24, 6, 1)) + label[:, None, None], target=label)
+    validation = train.take(np.flatnonzero(label == 1))
+    options, path = {"hidden": 4, "width": 4}, tmp_path / "training.safetensors"
+    config = TrainConfig(epochs=3, rate=1e-2)
+    start = build("ncde", Frame.learn(train, "classification", Recipe()).spec, seed=0, **options)
+    for _ in range(2):  # the second time from its checkpoint
+        with pytest.warns(LeapWarning, match="one class only"):
+            _, fitted = learn(
+                train, validation, task="classification", model="ncde", options=options, config=config, checkpoint=path
+            )
+        assert not same_bits(fitted.model, start)
+
+
+def test_infinite_weights_are_divergence_even_with_a_finite_loss(task, monkeypatch):
+    """The last step of an epoch may spoil the weights without any loss having seen them."""
+    original = train_module._segment
+
+    def spoiled(*args):
+        state, losses = original(*args)
+        return state._replace(params=jax.tree.map(lambda a: a * np.inf, state.params)), losses
+
+    monkeypatch.setattr(train_module, "_segment", spoiled)
+    with pytest.raises(TrainingError, match="lower the rate"):
+        run(task, "ncde")
+
+
+def test_scores_that_are_not_finite_are_no_metric():
+    found = measure("classification", np.full((3, 4), np.nan), np.array([0, 0, 1]))
+    assert all(np.isnan(value) for value in found.values())
+
+
+def test_failed_adaptive_solve_is_a_clear_error(task):
+    frame, _, validation = task
+    model = build("ncde", frame.spec, **TINY, solver="adaptive-tsit5", solver_options={"max_steps": 2})
+    with pytest.raises(SolveError, match="max_steps"):
+        predict(model, validation)
+
+
+def test_regression_is_measured_in_the_units_of_the_target():
+    rng = np.random.default_rng(0)
+    series = as_series(rng.normal(size=(30, 5, 1)), target=1000 + 100 * rng.normal(size=30))
+    predictor, _ = learn(series, series, task="regression", model="ncde", options=TINY, config=TrainConfig(epochs=1))
+    error = predictor.predict(series) - series.target
+    np.testing.assert_allclose(predictor.evaluate(series)["mae"], np.abs(error).mean(), rtol=1e-3)
+    np.testing.assert_allclose(predictor.evaluate(series)["mse"], (error**2).mean(), rtol=1e-3)
+
+
+def test_bursts_that_single_precision_cannot_tell_apart_are_reported():
+    times = np.concatenate([day * 86_400 + np.arange(20) * 0.01 for day in range(6)])
+    series = as_series([(times, np.linspace(1, 2, 120))] * 4, target=np.arange(4) % 2)
+    frame = Frame.learn(series, "classification", Recipe())
+    with pytest.warns(LeapWarning, match="too close"):
+        path = frame.encode(series)[0].batch.X
+    # Still a ramp: knots that share a time share a value near their own, not the channel's last one.
+    assert np.abs(np.asarray(path.values[0, :, 1]) - frame.scaler.scale(np.linspace(1, 2, 120)[:, None])[:, 0]).max() < 0.7
+
+
+def test_rows_without_observations_change_nothing():
+    """Training drops such rows; a file at prediction time may have them again."""
+    plain = as_series([([0.0, 1.0, 3.0], [1.0, 2.0, 0.0])] * 4, target=np.arange(4) % 2)
+    holes = as_series([([0.0, 1.0, 2.0, 3.0], [1.0, 2.0, np.nan, 0.0])] * 4)
+    frame = Frame.learn(plain, "classification", Recipe("hermite"))
+    predictor = Predictor(frame, build("ncde", frame.spec, **TINY), "ncde", TINY)
+    assert np.array_equal(predictor.raw(plain), predictor.raw(holes))
 
 
 def test_weight_penalty_changes_training_but_no_metric(task):

@@ -36,7 +36,7 @@ def plot_paths(
         speed.axvspan(start, end, color=GREEN, alpha=0.15, lw=0)
     speed.set(ylabel="‖dY/dt‖", xlabel="time")
     speed.set_ylim(bottom=0)
-    axes[0].legend(loc="upper right", fontsize=8, frameon=False, ncols=3)
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), fontsize=8, frameon=False, ncols=3)
     return figure
 
 

@@ -71,6 +71,8 @@ def load_data(config: RunConfig) -> Dataset:
 
 def digest_of(file: str) -> str:
     """SHA-256 of a file's bytes."""
+    if not Path(file).is_file():
+        raise InputError(f"there is no file {file}")
     try:
         with open(file, "rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()

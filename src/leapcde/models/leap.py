@@ -180,6 +180,8 @@ class Leap(Model):
         """
         times = (batch.obs.times - batch.obs.times[:, :1]) * self.rate
         B, N = times.shape[0], times.shape[1] - 1
+        if N == 0:  # single observations have no intervals
+            return jnp.zeros(B, times.dtype)
         x = batch.X.evaluate(batch.obs.times)[:, :-1]
         assert isinstance(self.m, Dense)  # __init__ asked for it
         W, b = self.m.weight, self.m(jnp.zeros_like(self.m.weight[:, 0]))
