@@ -1,4 +1,4 @@
-"""The paper's architectures and training settings, by data set and model (its appendix, tables 8 to 12).
+"""The paper's architectures and training settings, by data set and model (the tables of its appendix).
 
 Where the paper is silent or prints what cannot be run as it stands, the choice is written beside the number;
 docs/decisions/0003-paper-presets.md says why.
