@@ -172,10 +172,19 @@ def test_wrong_names_and_places(tmp_path):
     for act in (lambda path: hopper.write(path, smooth()), hopper.load, lambda path: hopper.make(path, 10**9)):
         with pytest.raises(InputError, match=r"\.npy .* or \.npz"):
             act(tmp_path / "a.csv")
+    (tmp_path / "file").write_text("not a folder")
     with pytest.raises(InputError, match="cannot write"):
-        hopper.write(tmp_path / "nowhere" / "a.npy", smooth())
+        hopper.write(tmp_path / "file" / "a.npy", smooth())
     with pytest.raises(InputError, match="leapcde data make mujoco"):
         hopper.load(tmp_path / "a.npy")
+
+
+def test_missing_folders_are_made(tmp_path):
+    """The README writes to data/mujoco/hopper.npy in a fresh clone."""
+    path = tmp_path / "data" / "mujoco" / "hopper.npy"
+    hopper.write(path, smooth())
+    assert hopper.load(path).shape == smooth().shape
+    assert [entry.name for entry in path.parent.iterdir()] == ["hopper.npy"]
 
 
 @pytest.mark.parametrize("array", [np.zeros((2, 3)), np.zeros((2, 3, 13)), np.zeros((0, 3, 14))])

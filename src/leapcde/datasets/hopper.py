@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..checkpoint import atomic
 from ..errors import InputError, need
 
 JOINTS = ("rootx", "rootz", "rooty", "waist", "hip", "knee", "ankle")
@@ -208,16 +209,8 @@ def _suffix(path: Path) -> str:
 
 
 def _replace(path: Path, write_to: Callable[[IO[bytes]], None]) -> None:
-    """Write next to `path`, then rename: an interrupted run leaves the old file, never half of a new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            write_to(file)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with atomic(path) as temporary, temporary.open("wb") as file:
+        write_to(file)
 
 
 def _read(file: IO[bytes], name: str) -> np.ndarray:
