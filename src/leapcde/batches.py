@@ -34,6 +34,9 @@ class Recipe:
     def channels(self, values: int) -> int:
         return channel_count(values, time=self.time, intensity=self.intensity)
 
+    def path(self, obs: Padded) -> Path:
+        return fit_path(obs, self.scheme, time=self.time, intensity=self.intensity)
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -77,4 +80,4 @@ def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1) -> list[B
 
 @eqx.filter_jit
 def _fit(obs: Padded, recipe: Recipe) -> Path:
-    return fit_path(obs, recipe.scheme, time=recipe.time, intensity=recipe.intensity)
+    return recipe.path(obs)

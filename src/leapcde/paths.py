@@ -44,12 +44,7 @@ class Path(eqx.Module):
 
     def controls(self, nodes: tuple[float, ...], substeps: int = 1) -> Float[Array, "steps stages batch channels"]:
         """dX/ds where a Runge–Kutta method with these nodes looks, all steps at once: the solver only reads them."""
-        everything = slice(None)
-        at = [[(k + c) / substeps for c in nodes] for k in range(substeps)]
-        slopes = jnp.stack([jnp.stack([self.slope(everything, u) for u in row]) for row in at])
-        # (substeps, stages, batch, pieces, channels) -> (pieces * substeps, stages, batch, channels)
-        slopes = jnp.moveaxis(slopes, 3, 0)
-        return slopes.reshape(-1, *slopes.shape[2:])
+        return _at_stages(lambda u: self.slope(slice(None), u), nodes, substeps)
 
     def evaluate(self, t: Float[Array, "batch queries"]) -> Float[Array, "batch queries channels"]:
         """X at real times; constant outside the knots. Where X jumps (rectilinear), the value after the jump."""
@@ -80,6 +75,32 @@ class Path(eqx.Module):
         return index, jnp.clip(u, 0.0, 1.0), gap
 
 
+class WithValues(eqx.Module):
+    """A path as a drive that also tells where it is: what a solver reads is the pair (dX/ds, X)."""
+
+    path: Path
+
+    @property
+    def times(self) -> Float[Array, "batch knots"]:
+        return self.path.times
+
+    def slope(self, index, u):
+        return self.path.slope(index, u), self.path.piece(index, u)
+
+    def controls(self, nodes: tuple[float, ...], substeps: int = 1):
+        values = _at_stages(lambda u: self.path.piece(slice(None), u), nodes, substeps)
+        return self.path.controls(nodes, substeps), values
+
+
+def _at_stages(look, nodes: tuple[float, ...], substeps: int):
+    """`look(share of a piece)` wherever a method with these nodes looks, as (steps, stages, batch, channels)."""
+    at = [[(k + c) / substeps for c in nodes] for k in range(substeps)]
+    found = jnp.stack([jnp.stack([look(u) for u in row]) for row in at])
+    # (substeps, stages, batch, pieces, channels) -> (pieces * substeps, stages, batch, channels)
+    found = jnp.moveaxis(found, 3, 0)
+    return found.reshape(-1, *found.shape[2:])
+
+
 def fit_path(obs: Padded, scheme: str = "natural", *, time: bool = True, intensity: bool = False) -> Path:
     """The path X through the observations, with channels [time][intensity …][values …].
 
@@ -100,7 +121,7 @@ def fit_path(obs: Padded, scheme: str = "natural", *, time: bool = True, intensi
     if intensity:
         count = jnp.cumsum(_two_knots(mask, fill=0.0), axis=1)
         extra.append(_rectified(count) if scheme == "rectilinear" else count)
-    return _with_linear(path, jnp.concatenate(extra, -1)) if extra else path
+    return with_linear(path, jnp.concatenate(extra, -1)) if extra else path
 
 
 def channel_count(values: int, *, time: bool, intensity: bool) -> int:
@@ -114,6 +135,18 @@ def join_linear(times, values) -> Path:
     return Path(times, values, slope, slope)
 
 
+def clock_path(times: Float[Array, "batch length"], rate: float, steps: int | None) -> Path:
+    """Scaled time since each sample's start as a path of one channel: what drives an ordinary differential equation.
+
+    Its knots are the observations, or `steps` equal steps from the sample's start to its end.
+    """
+    times = (times - times[:, :1]) * rate
+    if steps is not None:
+        times = times[:, -1:] * jnp.linspace(0.0, 1.0, steps + 1, dtype=times.dtype)
+    times = _two_knots(times)
+    return join_linear(times, times[..., None])
+
+
 def _two_knots(array, fill=None):
     """A path needs a piece to live on; a single observation is padded like any other short sample."""
     if array.shape[1] > 1:
@@ -122,13 +155,14 @@ def _two_knots(array, fill=None):
     return jnp.concatenate([array, again], 1)
 
 
-def _with_linear(path: Path, extra) -> Path:
+def with_linear(path: Path, extra) -> Path:
+    """The path with channels before its own that are linear between the knots."""
     slope = jnp.diff(extra, axis=1)
     join = lambda a, b: jnp.concatenate([a, b], -1)
     return Path(path.times, join(extra, path.values), join(slope, path.left), join(slope, path.right))
 
 
-def _neighbours(mask):
+def neighbours(mask):
     """Index of the nearest observed row at or before, and at or after, each row (-1 and length where there is none)."""
     length = mask.shape[1]
     index = jnp.arange(length)[None, :, None]
@@ -147,7 +181,7 @@ def _linear(times, values, mask) -> Path:
 
 def _bridge(times, values, mask):
     """Linear interpolation per channel over its own observed rows; held constant before the first and after the last."""
-    before, after = _neighbours(mask)
+    before, after = neighbours(mask)
     first, last = jnp.where(before < 0, after, before), jnp.where(after >= mask.shape[1], before, after)
     clock = jnp.broadcast_to(times[..., None], values.shape)
     t0, t1 = _take(clock, first), _take(clock, last)
@@ -156,15 +190,15 @@ def _bridge(times, values, mask):
     return jnp.where(mask.sum(1, keepdims=True) > 0, filled, 0.0)
 
 
-def _forward_fill(values, mask):
+def forward_fill(values, mask):
     """The last observed value of each channel; 0 (the training mean) before the first, because the future is not known."""
-    before, _ = _neighbours(mask)
+    before, _ = neighbours(mask)
     return jnp.where(before < 0, 0.0, _take(values, before))
 
 
 def _hermite(times, values, mask) -> Path:
     """Cubic pieces whose slope at a knot is the difference quotient *before* it, so nothing later is needed."""
-    filled = _forward_fill(values, mask)
+    filled = forward_fill(values, mask)
     gap = jnp.diff(times, axis=1)[..., None]
     rise = jnp.diff(filled, axis=1)
     rate = jnp.where(gap > 0, rise / jnp.where(gap > 0, gap, 1.0), 0.0)
@@ -175,7 +209,7 @@ def _hermite(times, values, mask) -> Path:
 
 def _rectilinear(times, values, mask) -> Path:
     """Time moves first with the values held, then the values jump with time held: 2n - 1 knots."""
-    held = _rectified(_forward_fill(values, mask))
+    held = _rectified(forward_fill(values, mask))
     return join_linear(jnp.repeat(times, 2, axis=1)[:, 1:], held)
 
 

@@ -61,6 +61,7 @@ class Frame:
             output=output,
             static=0 if train.static is None else train.static.shape[1],
             span=float(np.max(ends - starts) / scaler.time_unit) or 1.0,
+            recipe=recipe,
         )
         _warn_unseen(train)
         return cls(task, recipe, scaler, train.channels, spec, classes, mean, std)

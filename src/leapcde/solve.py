@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import diffrax
@@ -18,9 +19,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from .errors import InputError, SolveError, choose
-from .paths import Path
+from .paths import Path, WithValues
 
-Field = Callable[[Any, Any], Any]  # (state, dX/ds) -> d state/ds; leaves are (batch, ...)
+Field = Callable[[Any, Any], Any]  # (state, control) -> d state/ds; leaves are (batch, ...)
+Drive = Path | WithValues  # the control is dX/ds, or the pair (dX/ds, X)
 
 
 class Tableau(NamedTuple):
@@ -79,7 +81,7 @@ class Solver:
             raise InputError(f"substeps {self.substeps}: give at least 1")
 
 
-def solve(field: Field, y0: Any, X: Path, solver: Solver, *, save: Callable[[Any], Any] | None = None) -> tuple[Any, Any]:
+def solve(field: Field, y0: Any, X: Drive, solver: Solver, *, save: Callable[[Any], Any] | None = None) -> tuple[Any, Any]:
     """Solve dy = field(y, dX) along X. Returns the state at the end, and `save(state)` at every knot (knots first).
 
     >>> X = Path(jnp.array([[0.0, 1.0]]), jnp.array([[[0.0], [1.0]]]), jnp.ones((1, 1, 1)), jnp.ones((1, 1, 1)))
@@ -99,10 +101,10 @@ def solution_path(times, states, rates) -> Path:
 
 
 def runge_kutta_step(tableau: Tableau, field: Field, y: Any, controls: Any, h: float) -> Any:
-    """One step of size h; `controls[j]` is the control at stage j."""
+    """One step of size h; the leaves of `controls` hold the control at each stage."""
     slopes: list[Any] = []
     for j, row in enumerate(tableau.a):
-        slopes.append(field(_advance(y, slopes, row, h), controls[j]))
+        slopes.append(field(_advance(y, slopes, row, h), jax.tree.map(itemgetter(j), controls)))
     return _advance(y, slopes, tableau.b, h)
 
 
@@ -113,7 +115,7 @@ def _advance(y, slopes, weights, h):
     return jax.tree.map(lambda y, *ks: y + sum(w * k for (w, _), k in zip(used, ks, strict=True)), y, *[k for _, k in used])
 
 
-def _fixed(field: Field, y0, X: Path, solver: Solver, save):
+def _fixed(field: Field, y0, X: Drive, solver: Solver, save):
     tableau = TABLEAUX[solver.method]
     h = 1.0 / solver.substeps
 
@@ -126,13 +128,13 @@ def _fixed(field: Field, y0, X: Path, solver: Solver, save):
     return end, jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), saved, save(end))
 
 
-def _adaptive(field: Field, y0, X: Path, solver: Solver, save):
+def _adaptive(field: Field, y0, X: Drive, solver: Solver, save):
     pieces = X.times.shape[1] - 1
 
     def rate(s, y, _):
         i = jnp.clip(jnp.floor(s).astype(int), 0, pieces - 1)
         where = jnp.full((X.times.shape[0], 1, 1), i)
-        return field(y, X.slope(where, s - i)[:, 0])
+        return field(y, jax.tree.map(lambda a: a[:, 0], X.slope(where, s - i)))
 
     knots = jnp.arange(pieces + 1, dtype=X.times.dtype)
     control = diffrax.PIDController(rtol=solver.rtol, atol=solver.atol)

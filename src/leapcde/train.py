@@ -181,9 +181,9 @@ class _Step(NamedTuple):
     optimiser: optax.GradientTransformation
     weights: Any
 
-    def loss(self, params, batch: Batch, key):
+    def loss(self, params, batch: Batch, key, epoch):
         model = eqx.combine(params, self.static)
-        prediction, penalty = model(batch, key=key)
+        prediction, penalty = model(batch, key=key, epoch=epoch)
         loss = task_loss(self.task, prediction, batch.obs.target, self.weights)
         total = loss + penalty
         if self.weight_penalty:
@@ -202,8 +202,9 @@ def _epoch(step: _Step, config: TrainConfig, state: State, train: list[Bucket], 
     for bucket, order in plan:
         part = slice(done, done + len(order))
         keys = jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(part.start, part.stop))
+        when = [jnp.asarray(a[part], jnp.float32) for a in (rates, epoch + np.arange(steps) / steps)]
         try:
-            state, found = _segment(step, state, train[bucket].batch, order, jnp.asarray(rates[part], jnp.float32), keys)
+            state, found = _segment(step, state, train[bucket].batch, order, *when, keys)
         except eqx.EquinoxRuntimeError as error:
             if isinstance(solve_error(error), SolveError):
                 return state, None  # an adaptive solve that blew up is divergence: roll back, halve the rate
@@ -221,17 +222,17 @@ def _epoch(step: _Step, config: TrainConfig, state: State, train: list[Bucket], 
 
 
 @eqx.filter_jit
-def _segment(step: _Step, state: State, data: Batch, order, rates, keys):
+def _segment(step: _Step, state: State, data: Batch, order, rates, epochs, keys):
     """Steps over minibatches of one bucket: one dispatch, whatever their number."""
 
     def one(state: State, now):
-        index, rate, key = now
-        gradient, losses = jax.grad(step.loss, has_aux=True)(state.params, data.take(index), key)
+        index, rate, epoch, key = now
+        gradient, losses = jax.grad(step.loss, has_aux=True)(state.params, data.take(index), key, epoch)
         updates, optimiser = step.optimiser.update(gradient, state.optimiser, state.params)
         params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
         return State(params, optimiser), losses
 
-    return lax.scan(one, state, (jnp.asarray(order), rates, keys))
+    return lax.scan(one, state, (jnp.asarray(order), rates, epochs, keys))
 
 
 def checked(function, *args):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -11,9 +11,16 @@ import jax
 import numpy as np
 
 from ..errors import Problems, choose
+from .ace_node import ACENODE
+from .ancde import ANCDE
 from .base import TASKS, Batch, Model, Output, Spec
+from .gru_ode import GRUODE
+from .latent_ode import LatentODE
 from .leap import Leap
+from .learnable_layers import LearnableLayers
 from .ncde import NeuralCDE
+from .ode_rnn import ODERNN
+from .rnn import GRUD, Recurrent
 
 __all__ = ["MODELS", "TASKS", "Batch", "Model", "ModelInfo", "Output", "Spec", "build", "count_parameters", "options_of"]
 
@@ -24,14 +31,74 @@ class ModelInfo:
     summary: str
     reference: str
     tags: tuple[str, ...]
+    fixed: dict[str, Any] = field(default_factory=dict)  # arguments of `make` that this entry decides
+    ablation: bool = False  # a variant for a study of the paper, not one of its thirteen models
 
+
+RUBANOVA = "Rubanova, Chen, Duvenaud, NeurIPS 2019"
+LAYERS = "ablation of Jhin, Jo et al., AAAI 2023"
 
 MODELS: dict[str, ModelInfo] = {
+    "rnn": ModelInfo(
+        Recurrent, "tanh recurrence over observations", "Elman, 1990", ("discrete",), {"cell": "rnn", "deltas": False}
+    ),
+    "lstm": ModelInfo(
+        Recurrent, "LSTM over observations", "Hochreiter, Schmidhuber, 1997", ("discrete",), {"cell": "lstm", "deltas": False}
+    ),
+    "gru": ModelInfo(
+        Recurrent, "GRU over observations", "Cho et al., EMNLP 2014", ("discrete",), {"cell": "gru", "deltas": False}
+    ),
+    "gru-dt": ModelInfo(
+        Recurrent,
+        "GRU that is told how long ago each channel was seen",
+        "Che et al., Scientific Reports 2018",
+        ("discrete", "time-aware"),
+        {"cell": "gru", "deltas": True},
+    ),
+    "gru-d": ModelInfo(
+        GRUD, "GRU whose inputs and state fade with time", "Che et al., Scientific Reports 2018", ("discrete", "time-aware")
+    ),
+    "gru-ode": ModelInfo(
+        GRUODE, "GRU gates as a vector field", "De Brouwer et al., NeurIPS 2019; Jordan et al., 2021", ("continuous", "path")
+    ),
+    "ode-rnn": ModelInfo(ODERNN, "an ODE between observations, a GRU at them", RUBANOVA, ("continuous", "jumps")),
+    "latent-ode": ModelInfo(
+        LatentODE,
+        "a variational autoencoder with an ODE in its latent space",
+        RUBANOVA,
+        ("continuous", "jumps", "generative"),
+        {"augment": 0},
+    ),
+    "augmented-ode": ModelInfo(
+        LatentODE,
+        "Latent-ODE with zero dimensions appended",
+        "Dupont, Doucet, Teh, NeurIPS 2019",
+        ("continuous", "jumps", "generative"),
+    ),
+    "ace-node": ModelInfo(
+        ACENODE, "state and attention evolve together", "Jhin et al., KDD 2021", ("continuous", "jumps", "attention")
+    ),
+    "ncde": ModelInfo(NeuralCDE, "the interpolated path drives a CDE", "Kidger et al., NeurIPS 2020", ("continuous", "path")),
+    "ancde": ModelInfo(
+        ANCDE,
+        "attention decides how much of the path a CDE sees",
+        "Jhin et al., ICDM 2021",
+        ("continuous", "path", "attention"),
+    ),
     "leap": ModelInfo(
         Leap, "a learned path drives a CDE", "Jhin, Jo et al., AAAI 2023", ("continuous", "path", "learned-path")
     ),
-    "ncde": ModelInfo(NeuralCDE, "the interpolated path drives a CDE", "Kidger et al., NeurIPS 2020", ("continuous", "path")),
 }
+for _of in ("gru-ode", "ode-rnn", "ncde"):
+    _info = MODELS[_of]
+    MODELS[f"layers+{_of}"] = ModelInfo(
+        LearnableLayers,
+        f"a learned point-wise change of the input ahead of {_of}",
+        LAYERS,
+        _info.tags,
+        {"of": _info.make},
+        True,
+    )
 
 
 def options_of(name: str) -> dict[str, inspect.Parameter]:
@@ -41,8 +108,16 @@ def options_of(name: str) -> dict[str, inspect.Parameter]:
     48
     """
     choose("model", name, MODELS)
-    parameters = inspect.signature(MODELS[name].make.__init__).parameters
-    return {key: p for key, p in parameters.items() if key not in ("self", "spec", "key")}
+    info = MODELS[name]
+    found = _parameters(info.make)
+    if "of" in info.fixed:
+        found |= _parameters(info.fixed["of"])
+    return {key: option for key, option in found.items() if key not in info.fixed}
+
+
+def _parameters(make: type[Model]) -> dict[str, inspect.Parameter]:
+    named = inspect.signature(make.__init__).parameters
+    return {key: p for key, p in named.items() if key not in ("self", "spec", "key") and p.kind is p.KEYWORD_ONLY}
 
 
 def build(name: str, spec: Spec, /, *, seed: int = 0, **options) -> Model:
@@ -58,7 +133,8 @@ def build(name: str, spec: Spec, /, *, seed: int = 0, **options) -> Model:
         if problem:
             problems.add(problem)
     problems.raise_if_any(f"model {name!r} cannot be built")
-    return MODELS[name].make(spec, key=jax.random.key(seed), **options)  # pyright: ignore[reportCallIssue]
+    info = MODELS[name]
+    return info.make(spec, key=jax.random.key(seed), **info.fixed, **options)  # pyright: ignore[reportCallIssue]
 
 
 def _problem(key: str, value: Any, known: dict[str, inspect.Parameter]) -> str:
@@ -71,12 +147,19 @@ def _problem(key: str, value: Any, known: dict[str, inspect.Parameter]) -> str:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     fits = {
         "int": number and isinstance(value, int) and value > 0,
+        "Whole": number and isinstance(value, int) and value >= 0,
         "float": number and not value < 0,  # pyright: ignore[reportOptionalOperand]
         "bool": isinstance(value, bool),
         "str": isinstance(value, str),
         "dict": isinstance(value, dict),
     }
-    wanted = {"int": "a whole number above 0", "float": "a number of at least 0", "bool": "true or false", "str": "text"}
+    wanted = {
+        "int": "a whole number above 0",
+        "Whole": "a whole number, 0 or more",
+        "float": "a number of at least 0",
+        "bool": "true or false",
+        "str": "text",
+    }
     type_name = next(name for name in fits if kind.startswith(name))
     return "" if fits[type_name] else f"option {key}={value!r}: give {wanted.get(type_name, 'a table of settings')}"
 

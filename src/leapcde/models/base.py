@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import equinox as eqx
 
-from ..batches import Batch
+from ..batches import Batch, Recipe
 from ..errors import InputError
+from ..fields import Dense
 from ..heads import Head
 from ..solve import Solver
+
+Whole = int  # an option that may be zero; plain `int` is a size, at least one
 
 TASKS = ("classification", "regression", "forecasting")
 
@@ -26,13 +29,14 @@ class Spec:
     output: tuple[int, ...]  # (classes,), (1,), or (horizon, values)
     static: int = 0
     span: float = 1.0  # the longest sample's duration, in typical gaps
+    recipe: Recipe = field(default_factory=Recipe)  # how the path X is made, for models that make another one
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Spec:
-        return cls(**{**data, "output": tuple(data["output"])})
+        return cls(**{**data, "output": tuple(data["output"]), "recipe": Recipe(**data.get("recipe", {}))})
 
 
 class Output(NamedTuple):
@@ -41,10 +45,13 @@ class Output(NamedTuple):
 
 
 class Model(eqx.Module):
-    """Subclasses are final. `key` is given in training only; without it nothing is random and no penalty is computed."""
+    """Subclasses are final. `key` is given in training only; without it nothing is random and no penalty is computed.
+
+    `epoch` counts training so far, in fractions, for penalties that grow with it.
+    """
 
     @abstractmethod
-    def __call__(self, batch: Batch, *, key=None) -> Output: ...
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output: ...
 
     def regularised(self) -> Any:
         """The part of the model on which a weight penalty acts."""
@@ -53,6 +60,11 @@ class Model(eqx.Module):
 
 def make_head(spec: Spec, state: int, *, key, anchored: bool) -> Head:
     return Head(state, spec.output, key=key, anchored=anchored and spec.task == "forecasting")
+
+
+def start_state(spec: Spec, size: int, *, key) -> Dense:
+    """Static features -> the state before the first observation; zero where there are none."""
+    return Dense(spec.static, size, key=key, bias=False)
 
 
 def make_solver(method: str, options: dict[str, Any] | None) -> Solver:

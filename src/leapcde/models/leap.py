@@ -27,7 +27,7 @@ from ..errors import InputError, choose
 from ..fields import MLP, CDEField, Dense, ODEField
 from ..heads import Head
 from ..losses import path_loss
-from ..paths import Path, join_linear
+from ..paths import Path, clock_path, join_linear
 from ..solve import Solver, solution_path, solve
 from ..trace import NOISES, draw_noise, value_and_divergence
 from .base import Batch, Model, Output, Spec, make_head, make_solver
@@ -102,7 +102,7 @@ class Leap(Model):
         self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
         self.solver = make_solver(solver, solver_options)
 
-    def __call__(self, batch: Batch, *, key=None) -> Output:
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         h, z, log_density, clock = self.solve(batch, key)
         prediction = self.head(z, batch.obs)
         if key is None:
@@ -125,7 +125,7 @@ class Leap(Model):
         e0 = self.φ_e(batch.start)
         e, _ = solve(self.k, e0, batch.X, self.solver)  # eq. 7
         h0, z0 = self.φ_h(e), self.φ_z(batch.start)  # eq. 10
-        clock = self.clock(batch.obs.times)
+        clock = clock_path(batch.obs.times, self.rate, self.steps)
         along = key is not None and self.beta != 0 and self.density == "trajectory"
         noise = draw_noise(key, h0.shape, self.noise, h0.dtype) if along else None
         zero = jnp.zeros_like(h0[:, 0])
@@ -139,15 +139,6 @@ class Leap(Model):
         start = (h0, z0, zero, jnp.zeros_like(h0[:, :1]))
         (_, z, integral, _), h = solve(joint, start, clock, self.solver, save=lambda state: state[0])
         return h, z, integral, clock
-
-    def clock(self, times) -> Path:
-        """The decoder's time: one channel, at every observation or in equal steps from each sample's start to its end."""
-        times = (times - times[:, :1]) * self.rate
-        if self.steps is not None:
-            times = times[:, -1:] * jnp.linspace(0.0, 1.0, self.steps + 1, dtype=times.dtype)
-        elif times.shape[1] == 1:
-            times = jnp.repeat(times, 2, axis=1)
-        return join_linear(times, times[..., None])
 
     def J_m(self, h, f):
         """J_m(h) f, which is W f for a linear m."""

@@ -15,7 +15,7 @@ class Constant(Model):
 
     answer: Float[Array, ...]
 
-    def __call__(self, batch: Batch, *, key=None) -> Output:
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         return Output(jnp.broadcast_to(self.answer, (len(batch.obs.last), *self.answer.shape)), jnp.zeros(()))
 
 
@@ -24,7 +24,7 @@ class LastValue(Model):
 
     horizon: int = eqx.field(static=True)
 
-    def __call__(self, batch: Batch, *, key=None) -> Output:
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         last = batch.obs.last
         return Output(jnp.broadcast_to(last[:, None], (last.shape[0], self.horizon, last.shape[1])), jnp.zeros(()))
 
@@ -34,7 +34,7 @@ class LinearTrend(Model):
 
     horizon: int = eqx.field(static=True)
 
-    def __call__(self, batch: Batch, *, key=None) -> Output:
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         obs = batch.obs
         index = jnp.where(obs.mask > 0, jnp.arange(obs.mask.shape[1])[None, :, None], -1)
         newest = index.max(1, keepdims=True)

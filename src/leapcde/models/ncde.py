@@ -45,7 +45,7 @@ class NeuralCDE(Model):
         self.head = make_head(spec, hidden, key=c, anchored=anchored)
         self.solver = make_solver(solver, solver_options)
 
-    def __call__(self, batch: Batch, *, key=None) -> Output:
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         z, _ = solve(self.g, self.φ_z(batch.start), batch.X, self.solver)
         return Output(self.head(z, batch.obs), jnp.zeros(()))
 

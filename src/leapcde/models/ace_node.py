@@ -1,0 +1,90 @@
+"""ACE-NODE: a state and the attention on itself evolve together (Jhin et al., KDD 2021).
+
+dh/dt = f(h′),  da/dt = g(a, h)                          over each gap, for each sample
+h′ = h softmax(a)ᵀ  (pairwise, a is D × D)   or   h′ = h ⊙ σ(a)  (element-wise, a has D entries)
+h ← GRU(h, [x, m])                                       at each observation
+a(0) = h(0) h(0)ᵀ   or   h(0) ⊙ h(0)                     (how the state's entries go together at the start)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..cells import GRUCell, over_rows
+from ..errors import choose
+from ..fields import MLP, Dense, ODEField
+from ..heads import Head
+from ..solve import Solver, solve
+from .base import Batch, Model, Output, Spec, make_head, make_solver
+from .ode_rnn import over_gap, rows_of
+
+
+class ACENODE(Model):
+    φ_h: Dense
+    f: ODEField
+    g: MLP
+    cell: GRUCell
+    head: Head
+    attention: str = eqx.field(static=True)
+    rate: float = eqx.field(static=True)
+    solver: Solver = eqx.field(static=True)
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        key,
+        hidden: int = 32,
+        width: int = 64,  # of f and g
+        depth: int = 2,  # hidden layers of f
+        attention: str = "elementwise",  # or "pairwise", whose a has hidden² entries
+        span: float = 10.0,  # units of time that the longest sample lasts
+        anchored: bool = True,
+        solver: str = "midpoint",
+        solver_options: dict[str, Any] | None = None,
+    ):
+        choose("attention", attention, ("pairwise", "elementwise"))
+        a, b, c, d, e = jax.random.split(key, 5)
+        size = hidden**2 if attention == "pairwise" else hidden
+        self.φ_h = Dense(spec.channels + spec.static, hidden, key=a)
+        self.f = ODEField(hidden, width=width, depth=depth, activation="tanh", key=b)
+        self.g = MLP((size + hidden, width, size), ("tanh", "tanh"), key=c)
+        self.cell = GRUCell(2 * spec.values, hidden, key=d)
+        self.head = make_head(spec, hidden, key=e, anchored=anchored)
+        self.attention = attention
+        self.rate = span / max(spec.span, 1e-12)
+        self.solver = make_solver(solver, solver_options)
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        obs = batch.obs
+        h = jnp.tanh(self.φ_h(batch.start))
+        gaps = jnp.diff(obs.times, axis=1, prepend=obs.times[:, :1]) * self.rate
+        update = lambda state, row: (self.cell.step(state[0], row), state[1])
+        rows = self.cell.inputs(rows_of(batch))
+        h, _ = over_rows(update, (h, self.first(h)), rows, obs.mask.max(-1), gaps=gaps, evolve=self.evolve)
+        return Output(self.head(h, obs), jnp.zeros(()))
+
+    def regularised(self):
+        return self.f, self.g
+
+    def first(self, h):
+        """a(0)"""
+        return (h[:, :, None] * h[:, None, :]).reshape(len(h), -1) if self.attention == "pairwise" else h * h
+
+    def attend(self, h, a):
+        """h′"""
+        if self.attention == "elementwise":
+            return h * jax.nn.sigmoid(a)
+        weights = jax.nn.softmax(a.reshape(*h.shape, h.shape[-1]), -1)
+        return jnp.sum(weights * h[:, None, :], -1)
+
+    def evolve(self, state, gap):
+        def field(state, dt):
+            h, a = state
+            return self.f(self.attend(h, a), dt) * dt, self.g(jnp.concatenate([a, h], -1)) * dt
+
+        return solve(field, state, over_gap(gap), self.solver)[0]

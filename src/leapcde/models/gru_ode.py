@@ -1,0 +1,78 @@
+"""GRU-ODE: the gated recurrent unit as a differential equation (De Brouwer et al., NeurIPS 2019; Jordan et al., 2021).
+
+    dh/dt = (1 − u) ⊙ (c − h)      r, u = σ(W X(t) + U h + b)      c = tanh(W_c X(t) + b_c + U_c (r ⊙ h))
+
+The gates read the *value* of the path, and t is real time: neither a channel of the data nor the path's speed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..fields import Dense
+from ..heads import Head
+from ..paths import WithValues, with_linear
+from ..solve import Solver, solve
+from .base import Batch, Model, Output, Spec, make_head, make_solver
+
+
+class GRUODE(Model):
+    φ_h: Dense
+    W: Dense
+    U: Dense
+    U_c: Dense
+    head: Head
+    rate: float = eqx.field(static=True)
+    time: bool = eqx.field(static=True)
+    values: int = eqx.field(static=True)
+    solver: Solver = eqx.field(static=True)
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        key,
+        hidden: int = 48,
+        span: float = 50.0,  # units of time that the longest sample lasts; the state forgets in about one
+        anchored: bool = True,
+        solver: str = "midpoint",
+        solver_options: dict[str, Any] | None = None,
+    ):
+        a, b, c, d, e = jax.random.split(key, 5)
+        self.time, self.values = spec.recipe.time, spec.values
+        inputs = spec.channels - int(self.time)
+        self.φ_h = Dense(inputs + spec.static, hidden, key=a)
+        self.W = Dense(inputs, 3 * hidden, key=b)
+        self.U = Dense(hidden, 2 * hidden, key=c, bias=False)
+        self.U_c = Dense(hidden, hidden, key=d, bias=False)
+        self.head = make_head(spec, hidden, key=e, anchored=anchored)
+        self.rate = span / max(spec.span, 1e-12)
+        self.solver = make_solver(solver, solver_options)
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        X = batch.X
+        time = (X.times - X.times[:, :1])[..., None] * self.rate
+        start = jnp.concatenate([self.seen(X.values[:, 0]), batch.obs.static], -1)
+
+        def field(h, control):
+            speed, value = control
+            return self.field(h, self.seen(value[:, 1:])) * speed[:, :1]
+
+        h, _ = solve(field, jnp.tanh(self.φ_h(start)), WithValues(with_linear(X, time)), self.solver)
+        return Output(self.head(h, batch.obs), jnp.zeros(()))
+
+    def field(self, h, x):
+        """dh/dt"""
+        of_r, of_u, of_c = jnp.split(self.W(x), 3, -1)
+        r, u = jnp.split(jax.nn.sigmoid(jnp.concatenate([of_r, of_u], -1) + self.U(h)), 2, -1)
+        return (1 - u) * (jnp.tanh(of_c + self.U_c(r * h)) - h)
+
+    def seen(self, X):
+        """What the gates read of the path: its values, the logarithm of its observation counts, never its time."""
+        X = X[:, int(self.time) :]
+        counts, values = X[:, : -self.values], X[:, -self.values :]
+        return jnp.concatenate([jnp.log1p(counts), values], -1)

@@ -1,0 +1,133 @@
+"""Latent-ODE and Augmented-ODE: a variational autoencoder whose latent state follows an ODE (Rubanova et al., NeurIPS 2019;
+Dupont et al., NeurIPS 2019).
+
+    recognition   an ODE-RNN backwards in time, from the last observation to the first, gives q(z_0) = N(μ, σ²)
+    generation    dz/dt = f(z),  x̂(t) = decoder(z(t))
+    ELBO          E_q[log N(x | x̂, noise²)] − w(epoch) KL(q ‖ N(0, 1)),  w growing from 0 to 1
+
+Classes and numbers are read from z_0. Forecasts are decoded: the latent state simply goes on beyond the window.
+Augmented-ODE appends zero dimensions to the state of both differential equations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..fields import Dense, ODEField
+from ..heads import Head
+from ..paths import Path, clock_path, join_linear
+from ..solve import Solver, solution_path, solve
+from .base import Batch, Model, Output, Spec, Whole, make_head, make_solver, start_state
+from .ode_rnn import JumpODE, rows_of
+
+
+class LatentODE(Model):
+    φ_0: Dense
+    recognition: JumpODE
+    moments: Dense
+    f: ODEField
+    decoder: Dense
+    head: Head | None  # none in forecasting
+    step_ahead: Float[Array, ""] | None  # typical gaps between forecast rows, learned: the data does not tell
+
+    augment: int = eqx.field(static=True)
+    elbo: float = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+    kl_epochs: float = eqx.field(static=True)
+    samples: int = eqx.field(static=True)
+    steps: int | None = eqx.field(static=True)
+    anchored: bool = eqx.field(static=True)
+    rate: float = eqx.field(static=True)
+    horizon: int = eqx.field(static=True)
+    solver: Solver = eqx.field(static=True)
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        key,
+        hidden: int = 48,  # of the recognition network
+        latent: int = 24,  # dimensions of z
+        width: int = 64,  # of both fields
+        depth: int = 2,  # hidden layers of both fields
+        augment: Whole = 5,  # zero dimensions appended to the state of both equations
+        elbo: float = 0.02,  # weight of the negative ELBO, per observed value, in the loss
+        noise: float = 0.1,  # deviation of the observations around x̂, in standardised units
+        kl_epochs: float = 10.0,  # epochs over which the KL term grows to its full weight
+        samples: int = 3,  # draws of z_0 a training step
+        decoder_steps: int | None = 24,  # steps of the generating solve; None steps at every observation
+        span: float = 10.0,  # units of time that the longest sample lasts
+        anchored: bool = True,  # forecasts start from the last observed value
+        solver: str = "midpoint",
+        solver_options: dict[str, Any] | None = None,
+    ):
+        keys = iter(jax.random.split(key, 6))
+        forecasting = spec.task == "forecasting"
+        self.φ_0 = start_state(spec, hidden, key=next(keys))
+        sizes = {"width": width, "depth": depth}
+        self.recognition = JumpODE(2 * spec.values, hidden, augment=augment, key=next(keys), **sizes)
+        self.moments = Dense(hidden, 2 * latent, key=next(keys))
+        self.f = ODEField(latent + augment, activation="tanh", key=next(keys), **sizes)
+        self.decoder = Dense(latent + augment, spec.values, key=next(keys))
+        self.head = None if forecasting else make_head(spec, latent, key=next(keys), anchored=False)
+        self.step_ahead = jnp.ones(()) if forecasting else None
+        self.augment, self.samples, self.steps, self.anchored = augment, samples, decoder_steps, anchored
+        self.elbo, self.noise, self.kl_epochs = float(elbo), float(noise), float(kl_epochs)
+        self.rate, self.horizon = span / max(spec.span, 1e-12), spec.output[0] if forecasting else 0
+        self.solver = make_solver(solver, solver_options)
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        μ, log_σ = self.recognise(batch)
+        if key is None:
+            return Output(self.predict(batch, μ[None]), jnp.zeros(()))
+        ε = jax.random.normal(key, (self.samples, *μ.shape), μ.dtype)
+        z0 = μ + jnp.exp(log_σ) * ε  # (samples, batch, latent)
+        return Output(self.predict(batch, z0), self.elbo * self.negative_elbo(batch, z0, μ, log_σ, epoch))
+
+    def recognise(self, batch: Batch):
+        """μ and log σ of z_0, from an ODE-RNN that meets the last observation first."""
+        obs, back = batch.obs, slice(None, None, -1)
+        gaps = jnp.diff(obs.times[:, back], axis=1, prepend=obs.times[:, -1:]) * self.rate
+        rows, seen = rows_of(batch)[:, back], obs.mask.max(-1)[:, back]
+        h = self.recognition(self.φ_0(obs.static), gaps, rows, seen, self.solver)
+        return jnp.split(self.moments(h), 2, -1)
+
+    def predict(self, batch: Batch, z0):
+        """The mean over draws: scores from z_0, or what is decoded beyond the window."""
+        if self.head is not None:
+            return self.head(z0.mean(0), batch.obs)
+        assert self.step_ahead is not None
+        ahead = self.step_ahead * self.rate * jnp.arange(1, self.horizon + 1, dtype=z0.dtype)
+        x = self.decode(self.generate(batch, z0, ahead).values[:, -self.horizon - 1 :])
+        x = x.reshape(*z0.shape[:2], *x.shape[1:]).mean(0)
+        return batch.obs.last[:, None] + x[:, 1:] - x[:, :1] if self.anchored else x[:, 1:]
+
+    def generate(self, batch: Batch, z0, ahead=None) -> Path:
+        """z as a path of samples · batch rows over the window and, at `ahead` from its end, beyond."""
+        draws, flat = len(z0), z0.reshape(-1, z0.shape[-1])
+        flat = jnp.concatenate([flat, jnp.zeros((len(flat), self.augment), flat.dtype)], -1)
+        times = clock_path(batch.obs.times, self.rate, self.steps).times
+        if ahead is not None:
+            times = jnp.concatenate([times, times[:, -1:] + ahead], 1)
+        times = jnp.tile(times, (draws, 1))
+        clock = join_linear(times, times[..., None])
+        _, z = solve(lambda z, dt: self.f(z, dt) * dt, flat, clock, self.solver, save=lambda z: z)
+        return solution_path(times, z, self.f(z, jnp.moveaxis(clock.values, 1, 0)))
+
+    def decode(self, z):
+        return self.decoder(z)
+
+    def negative_elbo(self, batch: Batch, z0, μ, log_σ, epoch):
+        """Per observed value, without the constant of the normal density."""
+        obs = batch.obs
+        times = jnp.tile((obs.times - obs.times[:, :1]) * self.rate, (len(z0), 1))
+        x = self.decode(self.generate(batch, z0).evaluate(times)).reshape(len(z0), *obs.values.shape)
+        error = jnp.sum(obs.mask * (obs.values - x) ** 2, axis=(2, 3)).mean(0) / (2 * self.noise**2)
+        kl = 0.5 * jnp.sum(μ**2 + jnp.exp(2 * log_σ) - 1 - 2 * log_σ, -1)
+        weight = jnp.clip(epoch / max(self.kl_epochs, 1e-9), 0.0, 1.0)
+        return jnp.mean((error + weight * kl) / jnp.maximum(obs.mask.sum((1, 2)), 1.0))

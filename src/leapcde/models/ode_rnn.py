@@ -1,0 +1,92 @@
+"""ODE-RNN: the state follows an ODE between observations and a GRU update at them (Rubanova et al., NeurIPS 2019).
+
+dh/dt = f(h)  over each gap,      h ← GRU(h, [x, m])  at each observation, missing entries at the mean
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..cells import GRUCell, over_rows
+from ..fields import Dense, ODEField
+from ..heads import Head
+from ..paths import join_linear
+from ..solve import Solver, solve
+from .base import Batch, Model, Output, Spec, make_head, make_solver, start_state
+
+
+class JumpODE(eqx.Module):
+    """The recurrence itself, which Latent-ODE runs backwards in time."""
+
+    f: ODEField
+    cell: GRUCell
+    augment: int = eqx.field(static=True)  # zero dimensions appended for the length of each gap
+
+    def __init__(self, inputs: int, size: int, *, width: int, depth: int, augment: int = 0, key):
+        a, b = jax.random.split(key)
+        self.f = ODEField(size + augment, width=width, depth=depth, activation="tanh", key=a)
+        self.cell = GRUCell(inputs, size, key=b)
+        self.augment = augment
+
+    def __call__(self, h, gaps, rows, seen, solver: Solver):
+        """From state `h` over all rows; `gaps` is the time before each row, negative when time runs backwards."""
+        return over_rows(
+            self.cell.step, h, self.cell.inputs(rows), seen, gaps=gaps, evolve=lambda h, gap: self.evolve(h, gap, solver)
+        )
+
+    def evolve(self, h, gap, solver: Solver):
+        start = jnp.concatenate([h, jnp.zeros((len(h), self.augment), h.dtype)], -1)
+        end, _ = solve(lambda h, dt: self.f(h, dt) * dt, start, over_gap(gap), solver)
+        return end[:, : h.shape[1]]
+
+
+class ODERNN(Model):
+    φ_0: Dense
+    jump: JumpODE
+    head: Head
+    rate: float = eqx.field(static=True)
+    solver: Solver = eqx.field(static=True)
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        key,
+        hidden: int = 48,
+        width: int = 64,  # of f
+        depth: int = 2,  # hidden layers of f
+        span: float = 10.0,  # units of time that the longest sample lasts
+        anchored: bool = True,
+        solver: str = "midpoint",
+        solver_options: dict[str, Any] | None = None,
+    ):
+        a, b, c = jax.random.split(key, 3)
+        self.φ_0 = start_state(spec, hidden, key=a)
+        self.jump = JumpODE(2 * spec.values, hidden, width=width, depth=depth, key=b)
+        self.head = make_head(spec, hidden, key=c, anchored=anchored)
+        self.rate = span / max(spec.span, 1e-12)
+        self.solver = make_solver(solver, solver_options)
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        obs = batch.obs
+        gaps = jnp.diff(obs.times, axis=1, prepend=obs.times[:, :1]) * self.rate
+        h = self.jump(self.φ_0(obs.static), gaps, rows_of(batch), obs.mask.max(-1), self.solver)
+        return Output(self.head(h, obs), jnp.zeros(()))
+
+    def regularised(self):
+        return self.jump
+
+
+def rows_of(batch: Batch):
+    """Values (0, the mean, where missing) and mask of each row."""
+    return jnp.concatenate([batch.obs.values, batch.obs.mask], -1)
+
+
+def over_gap(gap):
+    """The clock of one gap a sample: a path of one piece."""
+    ends = jnp.stack([jnp.zeros_like(gap), gap], 1)
+    return join_linear(ends, ends[..., None])

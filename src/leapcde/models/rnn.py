@@ -1,0 +1,97 @@
+"""RNN, LSTM, GRU, GRU-Δt and GRU-D: recurrent networks over the observations.
+
+All read each row's values, the last known one standing in for a missing one (the training mean before the first), and
+the mask that tells which is which. GRU-Δt also reads how long ago each channel was last observed. GRU-D lets both the
+stand-in and the state fade over that time (Che et al., Scientific Reports 2018):
+
+    x̂ = m ⊙ x + (1 − m) ⊙ γ_x ⊙ x_last      γ_x = exp(−max(0, w_x ⊙ δ + b_x))     (towards the mean, which is 0 here)
+    h ← GRU(γ_h ⊙ h, [x̂, m])                γ_h = exp(−max(0, W_h δ + b_h))
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..cells import CELLS, Cell, GRUCell, over_rows
+from ..errors import choose
+from ..fields import Dense
+from ..heads import Head
+from ..paths import forward_fill, neighbours
+from .base import Batch, Model, Output, Spec, make_head, start_state
+
+
+class Recurrent(Model):
+    """RNN, LSTM, GRU; with `deltas`, GRU-Δt."""
+
+    φ_0: Dense
+    cell: Cell
+    head: Head
+    deltas: bool = eqx.field(static=True)
+
+    def __init__(self, spec: Spec, *, key, cell: str, deltas: bool = False, hidden: int = 48, anchored: bool = True):
+        choose("cell", cell, CELLS)
+        a, b, c = jax.random.split(key, 3)
+        self.φ_0 = start_state(spec, hidden, key=a)
+        self.cell = CELLS[cell]((3 if deltas else 2) * spec.values, hidden, key=b)  # pyright: ignore[reportCallIssue]
+        self.head = make_head(spec, hidden, key=c, anchored=anchored)
+        self.deltas = deltas
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        obs = batch.obs
+        parts = [forward_fill(obs.values, obs.mask), obs.mask]
+        if self.deltas:
+            # The logarithm, because a channel that was never seen would otherwise drive the gates ever further.
+            parts.append(jnp.log1p(since_seen(obs.times, obs.mask)))
+        rows = self.cell.inputs(jnp.concatenate(parts, -1))
+        state = over_rows(self.cell.step, self.cell.start(self.φ_0(obs.static)), rows, obs.mask.max(-1))
+        return Output(self.head(self.cell.read(state), obs), jnp.zeros(()))
+
+
+class GRUD(Model):
+    φ_0: Dense
+    cell: GRUCell
+    w_x: Float[Array, " values"]
+    b_x: Float[Array, " values"]
+    W_h: Dense
+    head: Head
+
+    def __init__(self, spec: Spec, *, key, hidden: int = 48, anchored: bool = True):
+        a, b, c, d = jax.random.split(key, 4)
+        self.φ_0 = start_state(spec, hidden, key=a)
+        self.cell = GRUCell(2 * spec.values, hidden, key=b)
+        # Decays start slow, and on the side of zero where they have a slope.
+        self.w_x, self.b_x = jnp.full(spec.values, 0.1), jnp.zeros(spec.values)
+        decay = Dense(spec.values, hidden, key=c)
+        self.W_h = eqx.tree_at(lambda d: (d.weight, d.bias), decay, (0.1 * jnp.abs(decay.weight), jnp.zeros(hidden)))
+        self.head = make_head(spec, hidden, key=d, anchored=anchored)
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        obs = batch.obs
+        δ = since_seen(obs.times, obs.mask)
+        γ_x = jnp.exp(-jax.nn.relu(self.w_x * δ + self.b_x))
+        x = jnp.where(obs.mask > 0, obs.values, γ_x * forward_fill(obs.values, obs.mask))
+        γ_h = jnp.exp(-jax.nn.relu(self.W_h(δ)))
+        rows = (self.cell.inputs(jnp.concatenate([x, obs.mask], -1)), γ_h)
+
+        def update(h, row):
+            gates, γ = row
+            return self.cell.step(γ * h, gates)
+
+        h = over_rows(update, self.φ_0(obs.static), rows, obs.mask.max(-1))
+        return Output(self.head(h, obs), jnp.zeros(()))
+
+
+def since_seen(times, mask) -> Float[Array, "batch length values"]:
+    """δ: at each row, the time since each channel's last observation *before* it; since the start if there is none.
+
+    >>> since_seen(jnp.array([[0.0, 1.0, 3.0, 6.0]]), jnp.array([[[1.0], [0.0], [1.0], [0.0]]]))[0, :, 0].tolist()
+    [0.0, 1.0, 3.0, 3.0]
+    """
+    before, _ = neighbours(mask)
+    earlier = jnp.concatenate([jnp.full_like(before[:, :1], -1), before[:, :-1]], 1)
+    clock = jnp.broadcast_to(times[..., None], mask.shape)
+    seen_at = jnp.take_along_axis(clock, jnp.maximum(earlier, 0), axis=1)
+    return clock - seen_at
