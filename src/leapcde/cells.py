@@ -38,8 +38,18 @@ class Cell(eqx.Module):
         return state
 
 
+def recurrent(size: int, gates: int, *, key) -> Dense:
+    """Orthogonal weights for each gate: they neither shrink nor stretch the state, so early rows are not forgotten."""
+    blocks = [jax.nn.initializers.orthogonal()(k, (size, size)) for k in jax.random.split(key, gates)]
+    return eqx.tree_at(lambda d: d.weight, Dense(size, gates * size, key=key, bias=False), jnp.concatenate(blocks, 1))
+
+
 class RNNCell(Cell):
-    """h ← tanh(W u + U h + b)"""
+    """h ← tanh(W u + U h + b)
+
+    U starts as the identity and W small, so that the state begins as a slow sum of its inputs (Le et al., 2015).
+    Started like the gated cells it forgets within a few rows, and 40 epochs do not teach it otherwise.
+    """
 
     W: Dense
     U: Dense
@@ -47,6 +57,8 @@ class RNNCell(Cell):
     def __init__(self, inputs: int, size: int, *, key):
         a, b = jax.random.split(key)
         self.W, self.U = Dense(inputs, size, key=a), Dense(size, size, key=b, bias=False)
+        start = (0.15 * self.W.weight, jnp.zeros(size), jnp.eye(size))
+        self.W, self.U = eqx.tree_at(lambda c: (c[0].weight, c[0].bias, c[1].weight), (self.W, self.U), start)
 
     def inputs(self, u):
         return self.W(u)
@@ -63,7 +75,7 @@ class LSTMCell(Cell):
 
     def __init__(self, inputs: int, size: int, *, key):
         a, b = jax.random.split(key)
-        self.W, self.U = Dense(inputs, 4 * size, key=a), Dense(size, 4 * size, key=b, bias=False)
+        self.W, self.U = Dense(inputs, 4 * size, key=a), recurrent(size, 4, key=b)
 
     def inputs(self, u):
         return self.W(u)
@@ -90,7 +102,7 @@ class GRUCell(Cell):
 
     def __init__(self, inputs: int, size: int, *, key):
         a, b = jax.random.split(key)
-        self.W, self.U = Dense(inputs, 3 * size, key=a), Dense(size, 3 * size, key=b, bias=False)
+        self.W, self.U = Dense(inputs, 3 * size, key=a), recurrent(size, 3, key=b)
         self.b_h = jnp.zeros(size)
 
     def inputs(self, u):

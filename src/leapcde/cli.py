@@ -167,6 +167,52 @@ def train(
 
 
 @command(app)
+def compare(
+    data: Annotated[str, typer.Argument(help="A data set (hopper, mujoco, character-trajectories).")],
+    out: Annotated[Path, typer.Option(help="Folder for the records; finished cells found there are not run again.")],
+    models: Annotated[str, typer.Option(help="Models, comma-separated; default the paper's thirteen.")] = "",
+    drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
+    seeds: Annotated[int, typer.Option(min=1, max=5, help="How many of the paper's seeds.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each run.")] = 40,
+    rate: Annotated[float, typer.Option(help="Learning rate at the start of a cosine schedule.")] = 2e-3,
+    weight_penalty: Annotated[float, typer.Option(help="Times Σ‖θ‖ of what each model regularises.")] = 0.003,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train models side by side, at the paper's sizes and with equal training, and print the table."""
+    from .console import watch_count
+    from .experiments import presets
+    from .experiments.compare import compare as compare_all
+    from .experiments.compare import table_of
+    from .experiments.run import RunConfig
+    from .models import MODELS
+    from .train import TrainConfig
+
+    names = _names(models) or tuple(name for name, info in MODELS.items() if not info.ablation)
+    settings = {"epochs": epochs, "rate": rate, "weight_penalty": weight_penalty}
+    where = None if data_dir is None else str(data_dir)
+    configs = [
+        RunConfig(data, name, drop, presets.sizes(data, name), train=TrainConfig(seed=seed, **settings), data_dir=where)
+        for name in names
+        for seed in presets.seeds(data)[:seeds]
+    ]
+    with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
+        records = compare_all(configs, out, jobs=jobs, on_cells=progress)
+    rows = table_of(records)
+    if as_json:
+        return _print_json({"rows": rows})
+    _print_table(["model", rows[0]["metric"], "s / epoch", "parameters", "paper"], [_compared(row) for row in rows])
+
+
+def _compared(row: dict[str, Any]) -> list[str]:
+    paper = "" if row["paper"] is None else "{:.3f} ± {:.3f}".format(*row["paper"])
+    seconds = "" if row["seconds_per_epoch"] is None else f"{row['seconds_per_epoch']:.1f}"
+    return [row["model"], f"{row['mean']:.3f} ± {row['std']:.3f}", seconds, f"{row['parameters']:,}", paper]
+
+
+@command(app)
 def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
     """Test a trained run again on its own data, beside the naive models."""
     from .experiments.run import naive_metrics
@@ -230,7 +276,7 @@ def explain(
 @command(app)
 def models(as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
     """List the models and their options."""
-    from .models import MODELS, TASKS, options_of
+    from .models import MODELS, TASKS, Spec, build, count_parameters, options_of
 
     rows: list[dict[str, Any]] = [
         {
@@ -239,6 +285,7 @@ def models(as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
             "tasks": list(TASKS),
             "tags": list(info.tags),
             "reference": info.reference,
+            "parameters": count_parameters(build(name, Spec("classification", 3, 4, (20,)))),
             "options": {key: option.default for key, option in options_of(name).items()},
         }
         for name, info in MODELS.items()

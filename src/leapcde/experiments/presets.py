@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
+from ..models import options_of
 
 # k and g: (D_h, width, hidden layers); f: one hidden layer of f_width. "FC" rows without ρ have no activation.
 _TABLES: dict[str, dict[str, Any]] = {
@@ -24,7 +25,7 @@ _TRAIN: dict[str, dict[str, Any]] = {
     "sepsis": {"epochs": 300, "batch": 1024, "patience": 50, "rate": 1e-3},
     "mujoco": {"epochs": 1000, "batch": 1024, "patience": 100, "rate": 1e-3},
 }
-SEEDS = {
+_SEEDS = {
     "character-trajectories": (112, 198, 234, 307, 425),
     "sepsis": (112, 176, 234, 929, 8888),
     "speech-commands": (112, 118, 198, 234, 824),
@@ -33,19 +34,69 @@ SEEDS = {
 _ALIASES = {"hopper": "mujoco"}
 
 
+# Sizes of the baselines: the paper gives RNN, LSTM and GRU and a set to search for the rest ({10 … 60} on Character
+# Trajectories, {60, 90, 120}, {50, 60, 70}, {50, 60, 70}); the GRU-like and ODE-RNN are those of the NCDE paper, which
+# match its parameter counts, ANCDE's are its own paper's. Where all are silent: the size of LEAP's state.
+_GRU = {"rnn": 0, "lstm": 0, "gru": 0, "gru-dt": 1, "gru-d": 1, "gru-ode": 1}
+_SIZES: dict[str, tuple[int, int]] = {  # hidden size of (RNN, LSTM, GRU) and of (GRU-Δt, GRU-D, GRU-ODE)
+    "character-trajectories": (40, 47),
+    "speech-commands": (160, 160),
+    "sepsis": (60, 187),
+    "mujoco": (180, 60),
+}
+_ODE_RNN: dict[str, dict[str, int]] = {
+    "character-trajectories": {"hidden": 32, "width": 32, "depth": 3},
+    "speech-commands": {"hidden": 128, "width": 64, "depth": 4},
+    "sepsis": {"hidden": 128, "width": 128, "depth": 4},
+    "mujoco": {"hidden": 60, "width": 60, "depth": 3},
+}
+_ANCDE: dict[str, dict[str, int]] = {
+    "character-trajectories": {"hidden": 40, "width": 40, "depth": 3, "attention_width": 20},
+    "speech-commands": {"hidden": 90, "width": 40, "depth": 4, "attention_width": 20},
+    "sepsis": {"hidden": 49, "width": 49, "depth": 4, "attention_width": 20},
+    "mujoco": {"hidden": 80, "width": 50, "depth": 4, "attention_width": 20},
+}
+
+
+def sizes(data: str, model: str) -> dict[str, Any]:
+    """The size of a model in the paper's comparison on a data set, and nothing but the size.
+
+    >>> sizes("character-trajectories", "gru")
+    {'hidden': 40}
+    >>> sizes("mujoco", "layers+ode-rnn") == sizes("mujoco", "ode-rnn")
+    True
+    """
+    name, model = _known(data), model.removeprefix("layers+")
+    table = _TABLES[name]
+    if model in _GRU:
+        return {"hidden": _SIZES[name][_GRU[model]]}
+    if model in ("leap", "ncde"):
+        own = ("hidden", "width", "depth") if model == "ncde" else tuple(table)
+        return {key: value for key, value in table.items() if key in own}
+    if model in ("ode-rnn", "ancde"):
+        return dict((_ODE_RNN if model == "ode-rnn" else _ANCDE)[name])
+    latent = {} if model == "ace-node" else {"latent": 15 if name == "mujoco" else 24}
+    return {"hidden": table["hidden"], **latent}
+
+
 def paper_options(data: str, model: str) -> dict[str, Any]:
     """Model options of the paper for a data set.
 
     >>> paper_options("sepsis", "leap")["hidden"]
     49
     """
-    name = _known(data)
-    table = {**_TABLES[name], "linear_first": True, "anchored": False, "solver": "rk4-3/8"}
-    if model == "ncde":
-        return {key: value for key, value in table.items() if key not in ("f_width", "g_depth", "g_activation")}
+    options = {**sizes(data, model), "anchored": False}
+    known = options_of(model)
+    options |= {key: value for key, value in {"linear_first": True, "solver": "rk4-3/8"}.items() if key in known}
     if model != "leap":
-        raise InputError(f"there is no paper preset for model {model!r}; there is one for leap and ncde")
-    return {**table, "alpha": _ALPHA_BETA[name], "beta": _ALPHA_BETA[name], "decoder_steps": None}
+        return options
+    weight = _ALPHA_BETA[_known(data)]
+    return {**options, "alpha": weight, "beta": weight, "decoder_steps": None}
+
+
+def seeds(data: str) -> tuple[int, ...]:
+    """The seeds of the paper's runs on a data set."""
+    return _SEEDS[_known(data)]
 
 
 def paper_training(data: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class JumpODE(eqx.Module):
 
     f: ODEField
     cell: GRUCell
-    augment: int = eqx.field(static=True)  # zero dimensions appended for the length of each gap
+    augment: int = eqx.field(static=True)  # dimensions that start at zero after each observation
 
     def __init__(self, inputs: int, size: int, *, width: int, depth: int, augment: int = 0, key):
         a, b = jax.random.split(key)
@@ -34,13 +34,16 @@ class JumpODE(eqx.Module):
 
     def __call__(self, h, gaps, rows, seen, solver: Solver):
         """From state `h` over all rows; `gaps` is the time before each row, negative when time runs backwards."""
-        return over_rows(
-            self.cell.step, h, self.cell.inputs(rows), seen, gaps=gaps, evolve=lambda h, gap: self.evolve(h, gap, solver)
-        )
+        extra = jnp.zeros((len(h), self.augment), h.dtype)
 
-    def evolve(self, h, gap, solver: Solver):
-        start = jnp.concatenate([h, jnp.zeros((len(h), self.augment), h.dtype)], -1)
-        end, _ = solve(lambda h, dt: self.f(h, dt) * dt, start, over_gap(gap), solver)
+        def evolve(state, gap):
+            return solve(lambda y, dt: self.f(y, dt) * dt, state, over_gap(gap), solver)[0]
+
+        def update(state, row):
+            return jnp.concatenate([self.cell.step(state[:, : h.shape[1]], row), extra], -1)
+
+        start = jnp.concatenate([h, extra], -1)
+        end = over_rows(update, start, self.cell.inputs(rows), seen, gaps=gaps, evolve=evolve)
         return end[:, : h.shape[1]]
 
 
