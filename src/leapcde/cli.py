@@ -174,7 +174,7 @@ def compare(
     drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
     seeds: Annotated[int, typer.Option(min=1, max=5, help="How many of the paper's seeds.")] = 3,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each run.")] = 40,
-    rate: Annotated[float, typer.Option(help="Learning rate at the start of a cosine schedule.")] = 2e-3,
+    rate: Annotated[float | None, typer.Option(help="Learning rate at the start; default 0.002, for the RNN 0.0005.")] = None,
     weight_penalty: Annotated[float, typer.Option(help="Times Σ‖θ‖ of what each model regularises.")] = 0.003,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
     data_dir: DataDir = None,
@@ -191,13 +191,11 @@ def compare(
     from .train import TrainConfig
 
     names = _names(models) or tuple(name for name, info in MODELS.items() if not info.ablation)
-    settings = {"epochs": epochs, "rate": rate, "weight_penalty": weight_penalty}
+    settings = {"epochs": epochs, "weight_penalty": weight_penalty}
     where = None if data_dir is None else str(data_dir)
-    configs = [
-        RunConfig(data, name, drop, presets.sizes(data, name), train=TrainConfig(seed=seed, **settings), data_dir=where)
-        for name in names
-        for seed in presets.seeds(data)[:seeds]
-    ]
+    rates = {name: presets.rate(name) if rate is None else rate for name in names}
+    trains = [(name, TrainConfig(seed=s, rate=rates[name], **settings)) for name in names for s in presets.seeds(data)[:seeds]]
+    configs = [RunConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
     with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
         records = compare_all(configs, out, jobs=jobs, on_cells=progress)
     rows = table_of(records)
