@@ -30,7 +30,7 @@ SEEDS = {
     "speech-commands": (112, 118, 198, 234, 824),
     "mujoco": (118, 176, 234, 345, 824),
 }
-_ALIASES = {"hopper": "mujoco"}
+_ALIASES = {"hopper": "mujoco", "mujoco-as-run": "mujoco"}
 
 
 def paper_options(data: str, model: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What is run. `data` is the name of a data set or a file; a file needs `columns`."""
+    """What is run. `data` is the name of a data set or a file; a table needs `columns`, a data set has `choices`."""
 
     data: str
     model: str = "leap"
@@ -35,11 +35,12 @@ class RunConfig:
     columns: table_file.Columns | None = None
     data_dir: str | None = None
     digest: str | None = None  # of the file: a run stays bound to the data it saw
+    choices: dict[str, Any] = field(default_factory=dict)  # of the data set's protocol, where not its defaults
 
     def to_json(self) -> dict[str, Any]:
         parts = {"recipe": self.recipe.to_json(), "train": self.train.to_json()}
         columns = None if self.columns is None else self.columns.to_json()
-        plain = {key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir", "digest")}
+        plain = {key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir", "digest", "choices")}
         return {**plain, **parts, "columns": columns}
 
     @classmethod
@@ -60,13 +61,11 @@ class Result(NamedTuple):
 
 
 def load_data(config: RunConfig) -> Dataset:
+    if config.digest is not None and config.digest != digest_of(config.data):
+        raise InputError(f"{config.data} has changed since this run was trained; its split would be another one. Train again")
     if config.columns is not None:
-        if config.digest not in (None, digest_of(config.data)):
-            raise InputError(
-                f"{config.data} has changed since this run was trained; its split would be another one. Train again"
-            )
         return table_file.load(Path(config.data), config.columns, drop_rate=config.drop)
-    return datasets.load(config.data, data_dir=config.data_dir, drop_rate=config.drop)
+    return datasets.load(config.data, data_dir=config.data_dir, drop_rate=config.drop, **config.choices)
 
 
 def digest_of(file: str) -> str:
