@@ -15,6 +15,7 @@ from typing import IO
 
 from ..errors import InputError
 
+Blocks = Iterator[bytes]
 LARGEST = 16 * 2**30  # bytes, unpacked; Speech Commands is 3.4 GB
 BROKEN = (
     zipfile.BadZipFile,
@@ -41,8 +42,8 @@ def open_zip(path: Path, *, largest: int = LARGEST) -> Iterator[zipfile.ZipFile]
         yield archive
 
 
-def tar_files(path: Path, wanted: Callable[[str], bool], *, largest: int = LARGEST) -> Iterator[tuple[str, IO[bytes]]]:
-    """The wanted files of a tar (compressed or not) by name, in one pass; each must be read before the next is asked for."""
+def tar_files(path: Path, wanted: Callable[[str], bool], *, largest: int = LARGEST) -> Iterator[tuple[str, Blocks]]:
+    """The wanted files of a tar (compressed or not), in one pass: name and content in blocks, to be read before the next."""
     total = 0
     with _readable(path), tarfile.open(path, "r|*") as archive:
         for member in archive:
@@ -55,7 +56,7 @@ def tar_files(path: Path, wanted: Callable[[str], bool], *, largest: int = LARGE
             if wanted(member.name):
                 file = archive.extractfile(member)
                 assert file is not None  # true of every regular file
-                yield member.name, file
+                yield member.name, _blocks(file, path)
 
 
 def extract(path: Path, target: Path, *, largest: int = LARGEST) -> int:
@@ -66,14 +67,16 @@ def extract(path: Path, target: Path, *, largest: int = LARGEST) -> int:
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         count = 0
-        for name, file in _all_files(path, largest):
+        for name, blocks in _all_files(path, largest):
             place = folder / PurePosixPath(name)
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.open("wb") as out:
-                shutil.copyfileobj(file, out)
+                out.writelines(blocks)
             count += 1
         folder.chmod(0o755)
         os.replace(folder, target)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return count
@@ -93,7 +96,7 @@ def check_name(name: str, path: Path) -> None:
         raise InputError(f"{path}: the name {name!r} points outside the archive; do not use this file")
 
 
-def _all_files(path: Path, largest: int) -> Iterator[tuple[str, IO[bytes]]]:
+def _all_files(path: Path, largest: int) -> Iterator[tuple[str, Blocks]]:
     if path.suffix != ".zip":
         yield from tar_files(path, lambda name: True, largest=largest)
         return
@@ -101,7 +104,14 @@ def _all_files(path: Path, largest: int) -> Iterator[tuple[str, IO[bytes]]]:
         for member in archive.infolist():
             if not member.is_dir():
                 with archive.open(member) as file:
-                    yield member.filename, file
+                    yield member.filename, _blocks(file, path)
+
+
+def _blocks(file: IO[bytes], path: Path) -> Blocks:
+    """The content piece by piece; what breaks while reading is the archive's fault, not the reader's."""
+    with _readable(path):
+        while block := file.read(2**20):
+            yield block
 
 
 def _add(total: int, size: int, largest: int, path: Path) -> int:

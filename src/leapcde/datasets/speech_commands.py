@@ -203,8 +203,8 @@ def _wavs(source: Path, wanted: frozenset[str]) -> Iterator[tuple[str, bytes]]:
         found = [(f"{file.parent.name}/{file.name}", file) for file in source.glob("*/*.wav")]
         yield from ((name, file.read_bytes()) for name, file in found if right(name))
     else:
-        for name, file in tar_files(source, right):
-            yield f"{_word(name)}/{PurePosixPath(name).name}", file.read()
+        for name, blocks in tar_files(source, right):
+            yield f"{_word(name)}/{PurePosixPath(name).name}", b"".join(blocks)
 
 
 def _word(name: str) -> str:
