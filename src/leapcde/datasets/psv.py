@@ -76,18 +76,19 @@ def _even(joined: bytes, separators: int) -> bool:
 
 
 def _numbers(joined: bytes, columns: Sequence[str]) -> np.ndarray:
-    table = pd.read_csv(
-        io.BytesIO(joined),
-        sep="|",
-        header=None,
-        names=list(columns),
-        dtype=np.float32,
-        keep_default_na=False,
-        na_values=list(MISSING),
-        skip_blank_lines=False,
-        quoting=3,
-        engine="c",
-    )
+    with np.errstate(over="ignore"):  # a number too large becomes infinite, which is found and named later
+        table = pd.read_csv(
+            io.BytesIO(joined),
+            sep="|",
+            header=None,
+            names=list(columns),
+            dtype=np.float32,
+            keep_default_na=False,
+            na_values=list(MISSING),
+            skip_blank_lines=False,
+            quoting=3,
+            engine="c",
+        )
     return table.to_numpy()
 
 
@@ -143,6 +144,6 @@ def _wrong_row(line: str, columns: Sequence[str]) -> str:
 
 def _is_finite(cell: str) -> bool:
     try:
-        return bool(np.isfinite(np.float32(cell)))
+        return abs(float(cell)) <= float(np.finfo(np.float32).max)
     except ValueError:
         return False
