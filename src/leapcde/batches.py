@@ -16,6 +16,9 @@ from .prepare import Padded, buckets, pad
 from .series import Series
 
 
+MOST_AT_ONCE = 2**22  # values whose path is fitted in one go
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How the path X is made of the observations.
@@ -71,8 +74,26 @@ def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1) -> list[B
         obs = pad(series.take(samples), length)
         obs = obs._replace(target=None if obs.target is None else jnp.asarray(obs.target))
         obs = jax.tree.map(jnp.asarray, obs)
-        made.append(Bucket(Batch(obs, _fit(obs._replace(target=None), recipe)), samples))
+        made.append(Bucket(Batch(obs, _path(obs._replace(target=None), recipe)), samples))
     return made
+
+
+def _path(obs: Padded, recipe: Recipe) -> Path:
+    """The path, fitted block by block where the data is large: fitting needs many times the memory of its result."""
+    count = len(obs.times)
+    block = max(1, MOST_AT_ONCE * count // max(obs.values.size, 1))
+    if block >= count:
+        return _fit(obs, recipe)
+    whole: list[np.ndarray] = []
+    shape = jax.tree.structure(Path(0, 0, 0, 0))
+    for start in range(0, count, block):
+        # The last block is filled up with repeats, so that one shape is compiled.
+        index = np.minimum(np.arange(start, start + block), count - 1)
+        parts = jax.tree.leaves(_fit(jax.tree.map(lambda array: array[index], obs), recipe))  # noqa: B023
+        whole = whole or [np.empty((count, *part.shape[1:]), part.dtype) for part in parts]
+        for out, part in zip(whole, parts, strict=True):
+            out[start : start + block] = np.asarray(part)[: count - start]
+    return jax.tree.unflatten(shape, [jnp.asarray(whole.pop(0)) for _ in range(4)])
 
 
 @eqx.filter_jit

@@ -16,6 +16,9 @@ from .errors import InputError, choose
 from .series import Series
 
 
+BLOCK = 2**16  # rows
+
+
 @dataclass(frozen=True)
 class Scaler:
     """Mean and deviation of each channel, and the typical gap between observations. Learned from training data only.
@@ -53,7 +56,11 @@ class Scaler:
         )
 
     def scale(self, values: np.ndarray) -> np.ndarray:
-        return ((values - np.array(self.mean)) / np.array(self.std)).astype(np.float32)
+        """In double precision, and block by block: a whole data set in doubles would be the largest thing in memory."""
+        scaled, mean, std = np.empty(values.shape, np.float32), np.array(self.mean), np.array(self.std)
+        for start in range(0, len(values), BLOCK):
+            scaled[start : start + BLOCK] = (values[start : start + BLOCK] - mean) / std
+        return scaled
 
     def unscale(self, values: np.ndarray) -> np.ndarray:
         return values.astype(np.float64) * np.array(self.std) + np.array(self.mean)
