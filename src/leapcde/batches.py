@@ -85,7 +85,6 @@ def _path(obs: Padded, recipe: Recipe) -> Path:
     if block >= count:
         return _fit(obs, recipe)
     whole: list[np.ndarray] = []
-    shape = jax.tree.structure(Path(0, 0, 0, 0))
     for start in range(0, count, block):
         # The last block is filled up with repeats, so that one shape is compiled.
         index = np.minimum(np.arange(start, start + block), count - 1)
@@ -93,7 +92,7 @@ def _path(obs: Padded, recipe: Recipe) -> Path:
         whole = whole or [np.empty((count, *part.shape[1:]), part.dtype) for part in parts]
         for out, part in zip(whole, parts, strict=True):
             out[start : start + block] = np.asarray(part)[: count - start]
-    return jax.tree.unflatten(shape, [jnp.asarray(whole.pop(0)) for _ in range(4)])
+    return Path(*(jnp.asarray(whole.pop(0)) for _ in range(4)))  # pop: each part is let go of as soon as it is copied
 
 
 @eqx.filter_jit

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import datasets
 from ..batches import Recipe
 from ..checkpoint import json_text, write_text
@@ -17,7 +19,7 @@ from ..errors import CheckpointError, InputError
 from ..models import count_parameters
 from ..models.naive import fit_naive, naive_for
 from ..predictor import Frame, Predictor, Trainer
-from ..train import History, TrainConfig, targets
+from ..train import History, TrainConfig
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 
@@ -117,9 +119,9 @@ def run(
 
 def naive_metrics(data: Dataset, frame: Frame) -> dict[str, dict[str, float]]:
     """Test metrics of what needs no learning, by name."""
-    found = {}
+    found, known = {}, frame.encode_target(np.asarray(data.train.target))
     for name in naive_for(data.task):
-        model = fit_naive(name, frame.spec, targets(frame.encode(data.train)))
+        model = fit_naive(name, frame.spec, known)
         found[name] = Predictor(frame, model, name, {}).evaluate(data.test)
     return found
 
