@@ -152,7 +152,7 @@ def test_a_range_that_starts_elsewhere_is_refused(server, tmp_path):
 
 
 def test_wrong_bytes_are_thrown_away(server, tmp_path):
-    with pytest.raises(InputError, match=f"not the published file.*expected {SHA}"):
+    with pytest.raises(InputError, match=rf"not the published file.*expected {SHA}"):
         get(server, "wrong", tmp_path)
     assert names(tmp_path) == []
 
@@ -163,7 +163,7 @@ def test_a_server_that_hangs_is_given_up(server, tmp_path, how):
         assert get(server, how, tmp_path, timeout=0.3) == SHA
         assert server.asked[1][1] == "bytes=1000-"
     else:
-        with pytest.raises(InputError, match="timed out.*tried 2 times"):
+        with pytest.raises(InputError, match=r"timed out.*tried 2 times"):
             get(server, how, tmp_path, timeout=0.3, tries=2)
         assert names(tmp_path) == []
 

@@ -226,8 +226,8 @@ def test_missing_sets_doubled_and_swapped_records(tmp_path):
         sepsis.read(make(tmp_path / "twice", b={"p000001": text(*FINE)}), sepsis.Choices())
     with pytest.raises(InputError, match="swapped"):
         sepsis.read(make(tmp_path / "swapped", a={"p100009": text(*FINE)}), sepsis.Choices())
+    home = make(tmp_path / "none")
+    with zipfile.ZipFile(home / "sepsis" / "training_setA.zip", "w") as archive:
+        archive.writestr("readme.txt", "nothing")
     with pytest.raises(InputError, match=r"no \.psv files"):
-        home = make(tmp_path / "none")
-        with zipfile.ZipFile(home / "sepsis" / "training_setA.zip", "w") as archive:
-            archive.writestr("readme.txt", "nothing")
         sepsis.read(home, sepsis.Choices())

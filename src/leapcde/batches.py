@@ -15,7 +15,6 @@ from .paths import SCHEMES, Path, channel_count, fit_path
 from .prepare import Padded, buckets, pad
 from .series import Series
 
-
 MOST_AT_ONCE = 2**22  # values whose path is fitted in one go
 
 

@@ -15,7 +15,6 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from .errors import InputError, choose
 from .series import Series
 
-
 BLOCK = 2**16  # rows
 
 
