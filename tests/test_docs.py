@@ -93,7 +93,7 @@ def test_own_data_example_runs_as_printed(monkeypatch):
     monkeypatch.setattr("leapcde.predictor.TrainConfig", lambda: quick)
     scope = {"print": lambda *args: None}
     exec(code, scope)
-    assert scope["predictor"].evaluate(scope["test"])["accuracy"] > 0.6
+    assert scope["predictor"].evaluate(scope["test"])["accuracy"] > 0.8
 
 
 def test_every_data_set_has_a_page():
