@@ -329,3 +329,14 @@ def test_extract_never_overwrites(tmp_path):
     archive.extract(path, tmp_path / "out")
     with pytest.raises(InputError, match="is there already"):
         archive.extract(path, tmp_path / "out")
+
+
+def test_extract_where_nothing_can_be_written(tmp_path):
+    path = make_zip(tmp_path / "a.zip", "a")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="cannot write"):
+        archive.extract(path, tmp_path / "file" / "out")
+    clash = make_zip(tmp_path / "b.zip", "a", "a/b")  # a file and a folder of one name
+    with pytest.raises(InputError, match="cannot write"):
+        archive.extract(clash, tmp_path / "out")
+    assert names(tmp_path) == ["a.zip", "b.zip", "file"]

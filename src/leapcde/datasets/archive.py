@@ -63,9 +63,10 @@ def extract(path: Path, target: Path, *, largest: int = LARGEST) -> int:
     """Unpack a zip or tar into a new folder `target`; the folder appears when all is there. Returns the number of files."""
     if target.exists():
         raise InputError(f"{target} is there already; remove it to extract {path.name} again")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    folder = target.parent
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         count = 0
         for name, blocks in _all_files(path, largest):
             place = folder / PurePosixPath(name)
@@ -78,7 +79,8 @@ def extract(path: Path, target: Path, *, largest: int = LARGEST) -> int:
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder != target.parent:
+            shutil.rmtree(folder, ignore_errors=True)
     return count
 
 
