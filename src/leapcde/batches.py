@@ -15,7 +15,7 @@ from .paths import SCHEMES, Path, channel_count, fit_path
 from .prepare import Padded, buckets, pad
 from .series import Series
 
-MOST_AT_ONCE = 2**22  # values whose path is fitted in one go
+MOST_AT_ONCE = 5_000_000  # values whose path is fitted in one go; Sepsis has more, the bundled data less
 
 
 @dataclass(frozen=True)
