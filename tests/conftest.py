@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -27,6 +28,16 @@ def x64():
     """Double precision for comparisons with an oracle."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepared_files(tmp_path_factory) -> Iterator[Path]:
+    """Prepared data goes to a folder that all test processes share and that goes away with them."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if os.environ.get("PYTEST_XDIST_WORKER") else folder) / "prepared"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEAPCDE_CACHE", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from typer.main import get_command
 import leapcde
 from conftest import ROOT
 from leapcde import cli
+from leapcde.datasets import DATASETS, choices_of
 
 README = (ROOT / "README.md").read_text()
 MODULES = [info.name for info in pkgutil.walk_packages(leapcde.__path__, "leapcde.")]
@@ -53,13 +54,16 @@ def test_public_names_exist_and_are_documented():
 def test_readme_commands_exist_with_their_options():
     """Every `leapcde …` line of the README parses against the real command line."""
     app = get_command(cli.app)
-    lines = re.findall(r"^(?:leapcde) (.+)$", README, re.M)
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "data").glob("*.md"))
+    lines = re.findall(r"^(?:leapcde) (.+)$", README + pages, re.M)
     assert len(lines) >= 5
     for line in lines:
-        words = shlex.split(line)
-        command = app.commands[words[0]]
+        words = shlex.split(line, comments=True)
+        command = app.commands[words.pop(0)]
+        if hasattr(command, "commands"):  # leapcde data …
+            command = command.commands[words.pop(0)]
         known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
-        for word in words[1:]:
+        for word in words:
             assert not word.startswith("-") or word in known, line
 
 
@@ -81,6 +85,23 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
     assert scope["predictor"].evaluate(scope["test"])["auroc"] > 0.8
     again = leapcde.Predictor.load("sepsis.safetensors")
     assert np.array_equal(again.predict(scope["test"]), scope["predictor"].predict(scope["test"]))
+
+
+def test_own_data_example_runs_as_printed(monkeypatch):
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "data" / "own-data.md").read_text(), re.S)[1]
+    quick = leapcde.TrainConfig(epochs=8, batch=8, rate=5e-3)
+    monkeypatch.setattr("leapcde.predictor.TrainConfig", lambda: quick)
+    scope = {"print": lambda *args: None}
+    exec(code, scope)
+    assert scope["predictor"].evaluate(scope["test"])["accuracy"] > 0.8
+
+
+def test_every_data_set_has_a_page():
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "data").glob("*.md"))
+    for name, source in DATASETS.items():
+        assert f"`{name}`" in pages
+        for choice in choices_of(source):
+            assert f"`{choice}`" in pages, f"{name}: {choice}"
 
 
 def test_imports_point_backwards():

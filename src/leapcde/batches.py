@@ -15,6 +15,8 @@ from .paths import SCHEMES, Path, channel_count, fit_path
 from .prepare import Padded, buckets, pad
 from .series import Series
 
+MOST_AT_ONCE = 5_000_000  # values whose path is fitted in one go; Sepsis has more, the bundled data less
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -74,8 +76,25 @@ def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1) -> list[B
         obs = pad(series.take(samples), length)
         obs = obs._replace(target=None if obs.target is None else jnp.asarray(obs.target))
         obs = jax.tree.map(jnp.asarray, obs)
-        made.append(Bucket(Batch(obs, _fit(obs._replace(target=None), recipe)), samples))
+        made.append(Bucket(Batch(obs, _path(obs._replace(target=None), recipe)), samples))
     return made
+
+
+def _path(obs: Padded, recipe: Recipe) -> Path:
+    """The path, fitted block by block where the data is large: fitting needs many times the memory of its result."""
+    count = len(obs.times)
+    block = max(1, MOST_AT_ONCE * count // max(obs.values.size, 1))
+    if block >= count:
+        return _fit(obs, recipe)
+    whole: list[np.ndarray] = []
+    for start in range(0, count, block):
+        # The last block is filled up with repeats, so that one shape is compiled.
+        index = np.minimum(np.arange(start, start + block), count - 1)
+        parts = jax.tree.leaves(_fit(jax.tree.map(lambda array: array[index], obs), recipe))  # noqa: B023
+        whole = whole or [np.empty((count, *part.shape[1:]), part.dtype) for part in parts]
+        for out, part in zip(whole, parts, strict=True):
+            out[start : start + block] = np.asarray(part)[: count - start]
+    return Path(*(jnp.asarray(whole.pop(0)) for _ in range(4)))  # pop: each part is let go of as soon as it is copied
 
 
 @eqx.filter_jit

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .errors import InputError, LeapError, LeapWarning
+from .cli_data import data_app
+from .commands import DataDir, Json, Quiet, Seed, command, name_values, print_json, print_table
+from .errors import InputError, LeapError
 
 app = typer.Typer(
     help="Learnable paths in neural controlled differential equations, for irregular time series.",
@@ -19,13 +19,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-data_app = typer.Typer(help="Make and inspect data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-DataDir = Annotated[Path | None, typer.Option(help="Where data sets lie; LEAPCDE_DATA also sets it.")]
 RunFolder = Annotated[Path, typer.Argument(help="A folder that 'leapcde train' made.")]
 
 
@@ -36,28 +31,6 @@ def main() -> None:
     except LeapError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
-
-
-def command(on: typer.Typer, **settings):
-    """Register a command that shows our warnings as short notes, and can be stopped from the keyboard."""
-
-    def register(function):
-        @functools.wraps(function)
-        def wrapped(*args, **kwargs):
-            quiet = kwargs.get("quiet") or kwargs.get("as_json")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore" if quiet else "always", LeapWarning)
-                warnings.showwarning = lambda message, *rest, **more: typer.echo(f"note: {message}", err=True)
-                try:
-                    return function(*args, **kwargs)
-                except KeyboardInterrupt:  # caught here, because Typer would exit without a word
-                    typer.echo("stopped; the same command goes on from the last finished epoch of a run folder", err=True)
-                    raise typer.Exit(130) from None
-
-        on.command(**settings)(wrapped)
-        return wrapped
-
-    return register
 
 
 @command(app)
@@ -79,16 +52,16 @@ def demo(
     rows = found.rows()
     if as_json:
         keys = ("model", "metric", "mean", "std", "seeds")
-        return _print_json({"rows": [{key: row[key] for key in keys} for row in rows]})
+        return print_json({"rows": [{key: row[key] for key in keys} for row in rows]})
     base = next(row["mean"] for row in rows if row["model"] == "last-value")
     lines = [[r["model"], f"{r['mean']:.4f}", f"{r['mean'] / base:.2f} ×", r["size"]] for r in rows]
-    _print_table(["model", "test MSE", "against last value", "size"], lines)
+    print_table(["model", "test MSE", "against last value", "size"], lines)
     typer.echo(f"report: {page}")
 
 
 @command(app)
 def train(
-    data: Annotated[str, typer.Argument(help="A data set (hopper, mujoco, character-trajectories), or a CSV / Parquet file.")],
+    data: Annotated[str, typer.Argument(help="A data set ('leapcde data list'), or a CSV, Parquet or .ts file.")],
     model: Annotated[str, typer.Option(help="Name of a model; 'leapcde models' lists them.")] = "leap",
     out: Annotated[Path | None, typer.Option(help="Run folder; default runs/DATA-MODEL-SEED.")] = None,
     drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
@@ -112,6 +85,9 @@ def train(
     intensity: Annotated[bool, typer.Option("--intensity/--no-intensity", help="Counts of observations as channels.")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="Architecture and training of the paper.")] = False,
     option: Annotated[list[str] | None, typer.Option("--option", "-o", help="Model option, as name=value; repeatable.")] = None,
+    protocol: Annotated[
+        list[str] | None, typer.Option("--protocol", "-p", help="Choice of the data set, as name=value; repeatable.")
+    ] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -123,7 +99,7 @@ def train(
     """
     from .batches import Recipe
     from .console import watch_training
-    from .datasets import DATASETS
+    from .datasets import DATASETS, is_name
     from .datasets.table_file import Columns
     from .experiments import presets
     from .experiments.run import RunConfig, digest_of, load_data, run
@@ -131,18 +107,23 @@ def train(
     from .train import TrainConfig
 
     columns = None
-    if data not in DATASETS:
-        if not Path(data).exists():
-            raise InputError(f"{data!r} is neither a data set ({', '.join(DATASETS)}) nor a file")
+    chosen = name_values(protocol or [], "--protocol", "words=all")
+    is_file = data not in DATASETS and not data.startswith("uea:")
+    if is_file and not Path(data).exists():
+        raise InputError(f"{data!r} is neither a data set ({', '.join(DATASETS)}, uea:NAME) nor a file")
+    if is_file:
+        data = str(Path(data).resolve())
+    if not is_name(data):
+        if chosen:
+            raise InputError("--protocol is for data sets; 'leapcde data list' shows what each of them lets you choose")
         if id is None or time is None:
             raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
         columns = Columns(id, time, target, _names(values), _names(static), window, horizon, task)
-        data = str(Path(data).resolve())
     given = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
     given |= {"weight_penalty": weight_penalty, "class_weight": "balanced" if balanced else None}
     settings = {"seed": seed, **(presets.paper_training(data) if paper else {})}
     settings |= {key: value for key, value in given.items() if value is not None}
-    options = {**(presets.paper_options(data, model) if paper else {}), **_options(option or [])}
+    options = {**(presets.paper_options(data, model) if paper else {}), **name_values(option or [], "--option", "hidden=64")}
     config = RunConfig(
         data=data,
         model=model,
@@ -152,23 +133,24 @@ def train(
         train=TrainConfig(**settings),
         columns=columns,
         data_dir=None if data_dir is None else str(data_dir),
-        digest=None if columns is None else digest_of(data),
+        digest=digest_of(data) if is_file else None,
+        choices=chosen,
     )
-    folder = out or Path("runs") / f"{Path(data).stem}-{model}-{seed}"
+    folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
     loaded = load_data(config)
     classes = len(set(loaded.train.target.tolist())) if loaded.task == "classification" else 0  # pyright: ignore
     metric = main_metric(loaded.task, classes)
     with watch_training(model, config.train.epochs, metric, quiet=quiet or as_json) as hooks:
         result = run(config, loaded, folder=folder, on_epoch=hooks.on_epoch, on_step=hooks.on_step)
     if as_json:
-        return _print_json({"run": str(folder), "metric": metric, **result.metrics, "parameters": result.parameters})
+        return print_json({"run": str(folder), "metric": metric, **result.metrics, "parameters": result.parameters})
     _print_metrics(result.metrics)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
 
 
 @command(app)
 def compare(
-    data: Annotated[str, typer.Argument(help="A data set (hopper, mujoco, character-trajectories).")],
+    data: Annotated[str, typer.Argument(help="A data set; 'leapcde data list' shows them.")],
     out: Annotated[Path, typer.Option(help="Folder for the records; finished cells found there are not run again.")],
     models: Annotated[str, typer.Option(help="Models, comma-separated; default the paper's thirteen.")] = "",
     drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
@@ -200,8 +182,8 @@ def compare(
         records = compare_all(configs, out, jobs=jobs, on_cells=progress)
     rows = table_of(records)
     if as_json:
-        return _print_json({"rows": rows})
-    _print_table(["model", rows[0]["metric"], "s / epoch", "parameters", "paper"], [_compared(row) for row in rows])
+        return print_json({"rows": rows})
+    print_table(["model", rows[0]["metric"], "s / epoch", "parameters", "paper"], [_compared(row) for row in rows])
 
 
 def _compared(row: dict[str, Any]) -> list[str]:
@@ -217,7 +199,7 @@ def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False, qu
 
     _, predictor, data = _open(run, data_dir)
     found = {"test": predictor.evaluate(data.test), **naive_metrics(data, predictor.frame)}
-    return _print_json(found) if as_json else _print_metrics(found)
+    return print_json(found) if as_json else _print_metrics(found)
 
 
 @command(app)
@@ -240,7 +222,7 @@ def predict(
     if out is not None:
         write_text(out, text)
     if as_json:
-        return _print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
+        return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
     if out is None:
         return typer.echo(text, nl=False)
     if not quiet:
@@ -266,7 +248,7 @@ def explain(
         predictor, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
     )
     if as_json:
-        return _print_json({"files": [str(file) for file in files]})
+        return print_json({"files": [str(file) for file in files]})
     if not quiet:
         typer.echo("\n".join(str(file) for file in files))
 
@@ -289,7 +271,7 @@ def models(as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
         for name, info in MODELS.items()
     ]
     if as_json:
-        return _print_json({"models": rows})
+        return print_json({"models": rows})
     for row in rows:
         typer.echo(f"{row['name']}: {row['summary']} ({row['reference']})")
         typer.echo("  " + ", ".join(f"{key}={value}" for key, value in row["options"].items()) + "\n")
@@ -302,34 +284,11 @@ def doctor(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False
 
     found = examine(data_dir)
     if as_json:
-        return _print_json(found)
+        return print_json(found)
     for section, items in found.items():
         typer.echo(section)
         for key, value in items.items():
             typer.echo(f"  {key}: {value}")
-
-
-@command(data_app, name="make")
-def data_make(
-    name: Annotated[str, typer.Argument(help="mujoco: simulate dm_control's Hopper.")],
-    out: Annotated[Path, typer.Option(help="File to write: .npy (float32) or .npz (compact, quantised).")],
-    count: Annotated[int, typer.Option(min=1, help="How many sequences.")] = 10_000,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    seed: Seed = 0,
-) -> None:
-    """Simulate a data set; the same seed gives the same bytes."""
-    from .console import watch_count
-    from .datasets import hopper
-
-    if name != "mujoco":
-        raise InputError(f"cannot make {name!r}; 'mujoco' can be made")
-    with watch_count("simulating", count, quiet=quiet or as_json) as progress:
-        hopper.make(out, count, seed, progress)
-    if as_json:
-        return _print_json({"file": str(out), "count": count, "seed": seed})
-    if not quiet:
-        typer.echo(f"{count} sequences: {out}")
 
 
 def _open(run: Path, data_dir: Path | None):
@@ -346,36 +305,9 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _options(pairs: list[str]) -> dict[str, Any]:
-    """name=value pairs; a value is JSON where it can be (numbers, true, null), text otherwise."""
-    found = {}
-    for pair in pairs:
-        name, mark, value = pair.partition("=")
-        if not mark:
-            raise InputError(f"--option {pair!r}: write name=value, for example hidden=64")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    from .checkpoint import json_text
-
-    typer.echo(json_text(data))
-
-
 def _print_metrics(found: dict[str, dict[str, float]]) -> None:
     names = list(next(iter(found.values())))
-    _print_table(["", *names], [[name, *[f"{row[key]:.4f}" for key in names]] for name, row in found.items()])
-
-
-def _print_table(header: list[str], rows: list[list[str]]) -> None:
-    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-    for line in [header, *rows]:
-        cells = [line[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]]
-        typer.echo("  ".join(cells).rstrip())
+    print_table(["", *names], [[name, *[f"{row[key]:.4f}" for key in names]] for name, row in found.items()])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,17 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from .errors import LeapError
 
@@ -52,6 +62,22 @@ def watch_count(title: str, total: int, *, quiet: bool) -> Iterator[Callable[[in
         task = bar.add_task(title, total=total)
         with _gone_if_idle(bar, task):
             yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def watch_bytes(*, quiet: bool) -> Iterator[Callable[[str], Callable[[int, int | None], None]] | None]:
+    """Bars over downloads: call with a name for a function that takes bytes so far and in all."""
+    if quiet:
+        yield None
+        return
+    columns = [TextColumn("{task.description}"), BarColumn(bar_width=24), DownloadColumn(), TransferSpeedColumn()]
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+
+        def watch(name: str) -> Callable[[int, int | None], None]:
+            task = bar.add_task(name, total=None)
+            return lambda done, total: bar.update(task, completed=done, total=total)
+
+        yield watch
 
 
 @contextmanager

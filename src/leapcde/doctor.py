@@ -10,23 +10,28 @@ from typing import Any
 import jax
 
 from . import datasets
-from .errors import LeapError
+from .datasets.cache import cache_folder
 
 NEEDED = ("leapcde", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "scikit-learn", "pandas", "safetensors")
-OPTIONAL = {"matplotlib": "plot", "dm_control": "mujoco", "mujoco": "mujoco", "pyarrow": "parquet"}
+OPTIONAL = {"matplotlib": "plot", "dm_control": "mujoco", "mujoco": "mujoco", "librosa": "audio", "pyarrow": "parquet"}
 
 
 def examine(data_dir: Path | None = None) -> dict[str, dict[str, Any]]:
     """Versions, devices and data as one nested dictionary."""
     versions = {name: _version(name) or "missing" for name in NEEDED}
     extras = {name: _version(name) or f"missing; pip install 'leapcde[{extra}]'" for name, extra in OPTIONAL.items()}
+    where = datasets.find_data_dir(data_dir)
     devices = {str(device): device.platform for device in jax.devices()}
     return {
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "versions": versions,
         "optional": extras,
         "devices": devices,
-        "data": {"directory": str(datasets.find_data_dir(data_dir)), **{n: _state(n, data_dir) for n in datasets.DATASETS}},
+        "data": {
+            "directory": str(where),
+            "prepared files": str(cache_folder(where) or "off"),
+            **{n: datasets.state(n, data_dir) for n in datasets.DATASETS},
+        },
     }
 
 
@@ -35,11 +40,3 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _state(name: str, data_dir: Path | None) -> str:
-    try:
-        data = datasets.load(name, data_dir=data_dir)
-    except LeapError as error:
-        return f"not found ({error.what})"
-    return f"{len(data.train) + len(data.validation) + len(data.test)} samples"

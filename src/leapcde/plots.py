@@ -89,6 +89,21 @@ def plot_forecast(t: np.ndarray, past: np.ndarray, future: np.ndarray, forecasts
     return figure
 
 
+def plot_samples(
+    samples: Sequence[tuple[np.ndarray, np.ndarray]], labels: Sequence[str], channels: Sequence[tuple[int, str]]
+) -> Figure:
+    """Observations of a few samples, a row for each channel."""
+    figure, axes = _subplots(len(channels), height=1.4)
+    for axis, (c, name) in zip(axes, channels, strict=True):
+        for (times, values), label in zip(samples, labels, strict=True):
+            seen = ~np.isnan(values[:, c])
+            axis.plot(times[seen], values[seen, c], ".-", lw=0.9, ms=3, label=label.replace("$", r"\$"))
+        axis.set_ylabel(name, parse_math=False)
+    axes[-1].set_xlabel("time")
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), fontsize=8, frameon=False, ncols=min(len(labels), 6))
+    return figure
+
+
 def png(figure: Figure) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=130)

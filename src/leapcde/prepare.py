@@ -15,6 +15,8 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from .errors import InputError, choose
 from .series import Series
 
+BLOCK = 2**16  # rows
+
 
 @dataclass(frozen=True)
 class Scaler:
@@ -53,7 +55,11 @@ class Scaler:
         )
 
     def scale(self, values: np.ndarray) -> np.ndarray:
-        return ((values - np.array(self.mean)) / np.array(self.std)).astype(np.float32)
+        """In double precision, and block by block: a whole data set in doubles would be the largest thing in memory."""
+        scaled, mean, std = np.empty(values.shape, np.float32), np.array(self.mean), np.array(self.std)
+        for start in range(0, len(values), BLOCK):
+            scaled[start : start + BLOCK] = (values[start : start + BLOCK] - mean) / std
+        return scaled
 
     def unscale(self, values: np.ndarray) -> np.ndarray:
         return values.astype(np.float64) * np.array(self.std) + np.array(self.mean)

@@ -3,39 +3,86 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from ..errors import InputError, LeapError
+from . import character_trajectories, mujoco, sepsis, speech_commands, uea
+from .cache import uncached
+from .protocol import Dataset, Source, choices_of
 
-from ..errors import InputError, choose
-from ..prepare import drop, split, windows
-from ..series import Series, as_series
-from . import character_trajectories, hopper
+__all__ = ["DATASETS", "Dataset", "Source", "choices_of", "find_data_dir", "is_name", "load", "source_of", "state"]
+
+SMALL = 10_000_000  # bytes; what takes no time to read
+
+DATASETS: dict[str, Source] = {
+    source.name: source
+    for source in (
+        mujoco.BUNDLED,
+        mujoco.SOURCE,
+        mujoco.AS_RUN_SOURCE,
+        character_trajectories.SOURCE,
+        speech_commands.SOURCE,
+        sepsis.SOURCE,
+    )
+}
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """A task on data, split. `protocol` names every choice made on the way; it is kept in each run's record."""
-
-    name: str
-    task: str
-    train: Series
-    validation: Series
-    test: Series
-    protocol: dict[str, Any] = field(default_factory=dict)
-
-
-def load(name: str, *, data_dir: Path | str | None = None, drop_rate: float = 0.0) -> Dataset:
+def load(
+    name: str, *, data_dir: Path | str | None = None, drop_rate: float = 0.0, drop_what: str = "times", **choices: Any
+) -> Dataset:
     """Load a data set with a share of its time points dropped. Splits and drops never depend on a run's seed.
+
+    `name` is one of `DATASETS`, `uea:NAME`, or the path of a `.ts` file. `choices` are those of the data set
+    (`choices_of` lists them); all that were made are in `protocol`.
 
     >>> load("hopper", drop_rate=0.3).train.target.shape[1:]
     (10, 14)
+    >>> load("hopper", sequences=20, horizon=5).protocol["horizon"]
+    5
     """
-    choose("data set", name, DATASETS)
-    return DATASETS[name](find_data_dir(data_dir), drop_rate)
+    return source_of(name).load(find_data_dir(data_dir), drop_rate, drop_what, choices)
+
+
+def source_of(name: str) -> Source:
+    """The data set of that name; the error lists the names there are.
+
+    >>> source_of("sepsis").task
+    'classification'
+    """
+    if name in DATASETS:
+        return DATASETS[name]
+    if name.startswith("uea:") or name.endswith(".ts"):
+        return uea.source_of(name)
+    known = ", ".join([*DATASETS, "uea:NAME"])
+    raise InputError(f"there is no data set {name!r}; choose one of: {known}, or give the path of a .ts file")
+
+
+def is_name(name: str) -> bool:
+    """Whether `load` knows what to do with a name; other files are tables.
+
+    >>> is_name("hopper"), is_name("uea:Epilepsy"), is_name("visits.csv")
+    (True, True, False)
+    """
+    return name in DATASETS or name.startswith("uea:") or name.endswith(".ts")
+
+
+def state(name: str, data_dir: Path | str | None = None) -> str:
+    """What is there of a data set, without preparing anything: files are looked for, small ones are read.
+
+    >>> state("hopper")
+    '10000 samples'
+    """
+    source, where = source_of(name), find_data_dir(data_dir)
+    try:
+        files = source.files(where, source.choices())
+        size = sum(file.stat().st_size for file in files if file.is_file())
+        if size >= SMALL or any(file.is_dir() for file in files):
+            return f"found ({', '.join(file.name for file in files)}; {size / 1e6:.0f} MB)"
+        with uncached():
+            return f"{sum(len(part) for part in load(name, data_dir=data_dir).parts.values())} samples"
+    except LeapError as error:
+        return f"not found ({error.what})"
 
 
 def find_data_dir(data_dir: Path | str | None = None) -> Path:
@@ -44,36 +91,3 @@ def find_data_dir(data_dir: Path | str | None = None) -> Path:
     if data_dir and not found.is_dir():
         raise InputError(f"there is no data directory {found}")
     return found
-
-
-def _hopper(data_dir: Path, drop_rate: float) -> Dataset:
-    """The bundled simulations."""
-    return _forecast_hopper("hopper", hopper.bundled(), drop_rate)
-
-
-def _mujoco(data_dir: Path, drop_rate: float) -> Dataset:
-    """As many simulations as `leapcde data make mujoco --out DATA_DIR/mujoco/hopper.npy` made."""
-    return _forecast_hopper("mujoco", hopper.load(data_dir / "mujoco" / "hopper.npy"), drop_rate)
-
-
-def _forecast_hopper(name: str, array: np.ndarray, drop_rate: float) -> Dataset:
-    """50 steps in, 10 out, five windows a sequence, never one sequence in two splits."""
-    cut = windows(as_series(array, channels=hopper.CHANNELS), 50, 10, stride=10)
-    parts = split(drop(cut, drop_rate), by_id=True)
-    protocol = {"sequences": len(array), "window": 50, "horizon": 10, "stride": 10, "drop": drop_rate}
-    return Dataset(name, "forecasting", *parts, {**protocol, "split": "70/15/15 by sequence"})
-
-
-def _character_trajectories(data_dir: Path, drop_rate: float) -> Dataset:
-    """2,858 pen trajectories at their own lengths, stratified 70/15/15."""
-    series = drop(character_trajectories.load(data_dir), drop_rate)
-    parts = split(series, labels=np.asarray(series.target))
-    protocol = {"lengths": "own", "drop": drop_rate, "split": "70/15/15 stratified"}
-    return Dataset("character-trajectories", "classification", *parts, protocol)
-
-
-DATASETS: dict[str, Callable[[Path, float], Dataset]] = {
-    "hopper": _hopper,
-    "mujoco": _mujoco,
-    "character-trajectories": _character_trajectories,
-}

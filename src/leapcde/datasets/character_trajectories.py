@@ -9,20 +9,29 @@ such row exists at all, so no real observation can be lost.
 from __future__ import annotations
 
 import warnings
-import zipfile
-import zlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import InputError, LeapWarning
 from ..series import Series, as_series
+from .archive import open_zip
+from .cache import Made, prepared
+from .protocol import About, Figure, Read, Source
 from .ts_file import Cases, parse_ts
 
 CHANNELS = ("x", "y", "force")
 FILE = Path("character_trajectories", "CharacterTrajectories.zip")
 PARTS = ("CharacterTrajectories_TRAIN.ts", "CharacterTrajectories_TEST.ts")
 SAMPLES, SHORTEST, LONGEST = 2858, 60, 182  # the 2018 archive, which the published results use
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Choices:
+    lengths: Literal["own", "padded"] = "own"  # padded: the last value is repeated up to the longest, as in the paper
 
 
 def load(data_dir: str | Path) -> Series:
@@ -31,12 +40,49 @@ def load(data_dir: str | Path) -> Series:
     >>> len(load("data"))  # doctest: +SKIP
     2858
     """
-    path = Path(data_dir) / FILE
-    parts = [_part(path, text, name) for name, text in _members(path).items()]
-    blocks = [block for part in parts for block in part.values]
-    series = as_series(blocks, target=np.concatenate([np.asarray(part.labels) for part in parts]), channels=CHANNELS)
+    path = files(Path(data_dir))[0]
+    series = _parse(path)
     _compare(series, path)
     return series
+
+
+def files(data_dir: Path, choices: Any = None) -> list[Path]:
+    path = data_dir / FILE
+    if not path.is_file():
+        raise InputError(
+            f"no file {path}; get it with 'leapcde data fetch character-trajectories', download it from "
+            f"timeseriesclassification.com, or set the directory that holds {FILE} with LEAPCDE_DATA or --data-dir"
+        )
+    return [path]
+
+
+def read(data_dir: Path, choices: Choices) -> Read:
+    path = files(data_dir)[0]
+    arrays, notes = prepared("character-trajectories", [path], {"version": VERSION}, data_dir, lambda: _prepare(path))
+    series = Series(arrays["times"], arrays["values"], arrays["offsets"], CHANNELS, arrays["target"])
+    _compare(series, path)
+    return Read(series if choices.lengths == "own" else padded(series), notes)
+
+
+def padded(series: Series) -> Series:
+    """Every sample as long as the longest, its last values repeated."""
+    longest = int(series.lengths.max())
+    rows = series.offsets[:-1, None] + np.minimum(np.arange(longest), series.lengths[:, None] - 1)
+    times = np.tile(np.arange(longest, dtype=float), len(series))
+    offsets = np.arange(len(series) + 1) * longest
+    return Series(times, series.values[rows.ravel()], offsets, series.channels, series.target)
+
+
+def _prepare(path: Path) -> Made:
+    series = _parse(path)
+    arrays = {"times": series.times, "values": series.values, "offsets": series.offsets, "target": np.asarray(series.target)}
+    return arrays, {}
+
+
+def _parse(path: Path) -> Series:
+    parts = [_part(path, text, name) for name, text in _members(path).items()]
+    blocks = [block for part in parts for block in part.values]
+    return as_series(blocks, target=np.concatenate([np.asarray(part.labels) for part in parts]), channels=CHANNELS)
 
 
 def strip_padding(values: np.ndarray) -> np.ndarray:
@@ -51,17 +97,9 @@ def strip_padding(values: np.ndarray) -> np.ndarray:
 
 def _members(path: Path) -> dict[str, bytes]:
     """The two texts in the zip, by name."""
-    if not path.is_file():
-        raise InputError(
-            f"no file {path}; download CharacterTrajectories from timeseriesclassification.com, put the zip there, "
-            f"or set the directory that holds {FILE} with LEAPCDE_DATA or --data-dir"
-        )
-    try:
-        with zipfile.ZipFile(path) as archive:
-            found = {Path(member).name: member for member in archive.namelist()}  # some zips have a folder inside
-            return {name: archive.read(_named(found, name, path)) for name in PARTS}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
-        raise InputError(f"cannot read {path}: truncated or not a zip ({error}); download it again") from error
+    with open_zip(path) as archive:
+        found = {Path(member).name: member for member in archive.namelist()}  # some zips have a folder inside
+        return {name: archive.read(_named(found, name, path)) for name in PARTS}
 
 
 def _named(found: dict[str, str], name: str, path: Path) -> str:
@@ -92,5 +130,28 @@ def _compare(series: Series, path: Path) -> None:
             f"{path}: {len(series)} samples of length {shortest} to {longest}; the archive of 2018 has {SAMPLES} of "
             f"length {SHORTEST} to {LONGEST}, so results will not compare with published ones",
             LeapWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
+
+
+SOURCE = Source(
+    name="character-trajectories",
+    task="classification",
+    choices=Choices,
+    files=files,
+    read=read,
+    about=About(
+        title="CharacterTrajectories (UEA): pen tips writing 20 letters",
+        licence="Creative Commons Attribution 4.0 (UCI repository)",
+        citation="Williams, Toussaint and Storkey, Extracting Motion Primitives from Natural Handwriting Data, ICANN 2006; "
+        "Bagnall et al., The UEA multivariate time series classification archive, 2018, arXiv:1811.00075",
+        page="https://www.timeseriesclassification.com/description.php?Dataset=CharacterTrajectories",
+        figures=(
+            Figure("samples", SAMPLES, len),
+            Figure("classes", 20, lambda series: len(np.unique(np.asarray(series.target)))),
+            Figure("shortest", SHORTEST, lambda series: int(series.lengths.min())),
+            Figure("longest", LONGEST, lambda series: int(series.lengths.max())),
+            Figure("channels", 3, lambda series: len(series.channels)),
+        ),
+    ),
+)

@@ -16,7 +16,7 @@ from ..errors import InputError, Problems
 
 
 class Cases(NamedTuple):
-    """What a file holds: one array (time, channel) a case, and one label a case (None if the file has none)."""
+    """What a file holds: one array (time, channel) a case, and one label a case: text, a number under @targetLabel, or None."""
 
     values: list[np.ndarray]
     labels: np.ndarray | None
@@ -28,6 +28,7 @@ class Header(NamedTuple):
     dimensions: int | None
     labels: frozenset[str] | None
     labelled: bool
+    numbers: bool
     size: int  # lines up to and including @data
 
 
@@ -72,7 +73,8 @@ def parse_ts(text: str | bytes, name: str = "<text>") -> Cases:
     problems.raise_if_any(f"cannot read {name}")
     if not values:
         raise InputError(f"{name} has no cases after @data (line {header.size}); download it again")
-    return Cases(values, np.array(labels) if header.labelled else None)
+    kind = float if header.numbers else str
+    return Cases(values, np.array(labels, dtype=kind) if header.labelled else None)
 
 
 def _decode(text: str | bytes, name: str) -> str:
@@ -86,7 +88,7 @@ def _decode(text: str | bytes, name: str) -> str:
 
 
 def _header(lines: list[str], name: str) -> Header:
-    dimensions, labels, labelled = None, None, True
+    dimensions, labels, labelled, numbers = None, None, True, False
     for number, line in enumerate(lines, 1):
         words = line.split()
         if not words or words[0][0] in "#%":
@@ -96,7 +98,7 @@ def _header(lines: list[str], name: str) -> Header:
             raise InputError(f"{where}: expected a header line (@…) or @data, found {line[:30]!r}")
         tag, rest = words[0].lower(), words[1:]
         if tag == "@data":
-            return Header(dimensions, labels, labelled, number)
+            return Header(dimensions, labels, labelled, numbers, number)
         if tag == "@dimensions":
             dimensions = _dimensions(rest, where)
         elif tag == "@univariate" and _says(rest, "true"):
@@ -106,6 +108,8 @@ def _header(lines: list[str], name: str) -> Header:
         elif tag == "@classlabel":
             labelled = not _says(rest, "false")
             labels = frozenset(rest[1:]) or None
+        elif tag == "@targetlabel":
+            labelled = numbers = _says(rest, "true")
     raise InputError(f"{name} has no @data line; the file is cut off, or not a .ts file")
 
 
@@ -127,6 +131,8 @@ def _case(line: str, header: Header) -> tuple[np.ndarray, str]:
         raise ValueError("no class label at the end of the line; the line is cut off, or the header is wrong")
     if header.labels is not None and label not in header.labels:
         raise ValueError(f"class label {label[:30]!r} is not among those of @classLabel")
+    if header.numbers and not (_is_number(label) and np.isfinite(float(label))):
+        raise ValueError(f"target {label[:30]!r} is not a finite number, as @targetLabel promises")
     if header.dimensions is not None and len(parts) != header.dimensions:
         raise ValueError(f"{len(parts)} dimensions, expected {header.dimensions} as in @dimensions or the first case")
     columns = [_numbers(part, i) for i, part in enumerate(parts, 1)]

@@ -65,9 +65,12 @@ def record_of(name: str, config: RunConfig, found: dict[str, Any], data: Dataset
     machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
     versions = {library: version(library) for library in LIBRARIES}
     keys = {"name": name, "dataset": data.name, "drop": config.drop, "model": config.model, "seed": config.train.seed}
-    # The data's place on this machine is nobody's business.
-    settings = replace(config, data_dir=None).to_json()
-    return {**keys, **found, "config": settings, "versions": versions, "hardware": machine}
+    return {**keys, **found, "config": public(config), "versions": versions, "hardware": machine}
+
+
+def public(config: RunConfig) -> dict[str, Any]:
+    """A config without the data's place on this machine, which is nobody's business."""
+    return replace(config, data_dir=None).to_json()
 
 
 def read_record(folder: Path, config: RunConfig) -> dict[str, Any] | None:
@@ -75,7 +78,8 @@ def read_record(folder: Path, config: RunConfig) -> dict[str, Any] | None:
     path = folder / f"{name_of(config)}.json"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        same = record["config"] == json.loads(json.dumps(replace(config, data_dir=None).to_json()))
+        # Through RunConfig, so that a setting that came later has its default in older records.
+        same = RunConfig.from_json(record["config"]) == RunConfig.from_json(json.loads(json.dumps(public(config))))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -91,7 +95,7 @@ def name_of(config: RunConfig) -> str:
     >>> name_of(RunConfig("hopper", "gru-d", drop=0.3))
     'hopper-30-gru-d-0'
     """
-    return f"{Path(config.data).stem}-{round(100 * config.drop)}-{config.model}-{config.train.seed}"
+    return f"{Path(config.data).stem.replace(':', '-')}-{round(100 * config.drop)}-{config.model}-{config.train.seed}"
 
 
 def table_of(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import datasets
 from ..batches import Recipe
 from ..checkpoint import json_text, write_text
@@ -17,14 +19,14 @@ from ..errors import CheckpointError, InputError
 from ..models import count_parameters
 from ..models.naive import fit_naive, naive_for
 from ..predictor import Frame, Predictor, Trainer
-from ..train import History, TrainConfig, targets
+from ..train import History, TrainConfig
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What is run. `data` is the name of a data set or a file; a file needs `columns`."""
+    """What is run. `data` is the name of a data set or a file; a table needs `columns`, a data set has `choices`."""
 
     data: str
     model: str = "leap"
@@ -35,11 +37,12 @@ class RunConfig:
     columns: table_file.Columns | None = None
     data_dir: str | None = None
     digest: str | None = None  # of the file: a run stays bound to the data it saw
+    choices: dict[str, Any] = field(default_factory=dict)  # of the data set's protocol, where not its defaults
 
     def to_json(self) -> dict[str, Any]:
         parts = {"recipe": self.recipe.to_json(), "train": self.train.to_json()}
         columns = None if self.columns is None else self.columns.to_json()
-        plain = {key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir", "digest")}
+        plain = {key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir", "digest", "choices")}
         return {**plain, **parts, "columns": columns}
 
     @classmethod
@@ -60,13 +63,11 @@ class Result(NamedTuple):
 
 
 def load_data(config: RunConfig) -> Dataset:
+    if config.digest is not None and config.digest != digest_of(config.data):
+        raise InputError(f"{config.data} has changed since this run was trained; its split would be another one. Train again")
     if config.columns is not None:
-        if config.digest not in (None, digest_of(config.data)):
-            raise InputError(
-                f"{config.data} has changed since this run was trained; its split would be another one. Train again"
-            )
         return table_file.load(Path(config.data), config.columns, drop_rate=config.drop)
-    return datasets.load(config.data, data_dir=config.data_dir, drop_rate=config.drop)
+    return datasets.load(config.data, data_dir=config.data_dir, drop_rate=config.drop, **config.choices)
 
 
 def digest_of(file: str) -> str:
@@ -118,9 +119,9 @@ def run(
 
 def naive_metrics(data: Dataset, frame: Frame) -> dict[str, dict[str, float]]:
     """Test metrics of what needs no learning, by name."""
-    found = {}
+    found, known = {}, frame.encode_target(np.asarray(data.train.target))
     for name in naive_for(data.task):
-        model = fit_naive(name, frame.spec, targets(frame.encode(data.train)))
+        model = fit_naive(name, frame.spec, known)
         found[name] = Predictor(frame, model, name, {}).evaluate(data.test)
     return found
 

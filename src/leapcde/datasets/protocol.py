@@ -1,0 +1,162 @@
+"""What every data set is made of: where it is read from, how it is cut and split, and which choices that leaves.
+
+A choice is a field of a small frozen dataclass with a default (the paper's protocol, or what is sound where the paper
+is not). All choices that were made end up in `Dataset.protocol`, and from there in the record of every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from ..errors import InputError, Problems, choose
+from ..prepare import drop, split
+from ..series import Series
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A task on data, split. `protocol` names every choice made on the way; it is kept in each run's record."""
+
+    name: str
+    task: str
+    train: Series
+    validation: Series
+    test: Series
+    protocol: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> dict[str, Series]:
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+
+class Read(NamedTuple):
+    """All samples of a source, nothing dropped or split, and what is worth recording about them."""
+
+    series: Series
+    notes: dict[str, Any]
+
+
+class Figure(NamedTuple):
+    """A published number, what to compare with it, and what is known about a difference."""
+
+    what: str
+    published: Any
+    found: Callable[[Series], Any]
+    why: str = ""  # explains a difference that is to be expected; without it, a difference is a failure
+
+
+@dataclass(frozen=True)
+class About:
+    """Where a data set comes from, under which terms, and what has been published about it."""
+
+    title: str
+    licence: str = ""
+    citation: str = ""
+    page: str = ""
+    figures: tuple[Figure, ...] = ()
+
+
+Parts = tuple[Series, Series, Series]
+
+
+def same(series: Series, choices: Any) -> Series:
+    return series
+
+
+def stratified(series: Series, choices: Any) -> Parts:
+    return split(series, labels=np.asarray(series.target))
+
+
+def _no_checks(data_dir: Path, choices: Any) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set: `files` lists what it is read from, `read` reads it, `cut` makes windows of it, `split` splits it."""
+
+    name: str
+    task: str
+    choices: type
+    files: Callable[[Path, Any], list[Path]]
+    read: Callable[[Path, Any], Read]
+    about: About
+    cut: Callable[[Series, Any], Series] = same
+    split: Callable[[Series, Any], Parts] = stratified
+    split_name: str = "70/15/15 stratified"
+    checks: Callable[[Path, Any], Iterable[tuple[str, bool | None, str]]] = _no_checks
+
+    def load(self, data_dir: Path, drop_rate: float, drop_what: str, given: dict[str, Any]) -> Dataset:
+        """From files to three series, the same whatever the seed of a run."""
+        choices = make_choices(self.name, self.choices, given)
+        _check_drop(drop_rate, drop_what)
+        return self.make(*self.read(data_dir, choices), drop_rate, drop_what, choices)
+
+    def make(self, series: Series, notes: dict[str, Any], drop_rate: float, drop_what: str, choices: Any) -> Dataset:
+        """Windows, drops and splits of what was read."""
+        cut = self.cut(series, choices)
+        if drop_rate:
+            cut = drop(cut, drop_rate, what=drop_what)  # pyright: ignore[reportArgumentType]
+        made = {"drop": drop_rate, "drop_what": drop_what, **asdict(choices), "split": self.split_text(choices)}
+        rest = {key: value for key, value in notes.items() if key != "task"}
+        return Dataset(self.name, notes.get("task", self.task), *self.split(cut, choices), {**made, **rest})
+
+    def split_text(self, choices: Any) -> str:
+        asked = getattr(choices, "split", None)
+        return self.split_name if asked is None else f"70/15/15 {asked}" if asked != "archive" else "the archive's own"
+
+
+def make_choices(name: str, kind: type, given: dict[str, Any]) -> Any:
+    """The choices of a data set with those given put in; one error lists every one that does not fit.
+
+    >>> @dataclass(frozen=True)
+    ... class Choices:
+    ...     hours: int = 72
+    >>> make_choices("sepsis", Choices, {"hours": 48}).hours
+    48
+    >>> make_choices("sepsis", Choices, {"hours": "all"})
+    Traceback (most recent call last):
+    leapcde.errors.InputError: data set 'sepsis' cannot be prepared like this:
+      - choice hours='all': give a whole number above 0
+    """
+    kinds, problems = get_type_hints(kind), Problems()
+    for key, value in given.items():
+        if key not in kinds:
+            names = ", ".join(kinds) or "none"
+            problems.add(f"no choice {key!r}; it has: {names}")
+        elif wanted := _wanted(value, kinds[key]):
+            problems.add(f"choice {key}={value!r}: give {wanted}")
+    problems.raise_if_any(f"data set {name!r} cannot be prepared like this")
+    return kind(**given)
+
+
+def choices_of(source: Source) -> dict[str, Any]:
+    """The names of a data set's choices, with their defaults."""
+    return {item.name: item.default for item in fields(source.choices)}
+
+
+def _wanted(value: Any, kind: Any) -> str:
+    """What to give instead, or nothing where the value fits its annotation."""
+    options = get_args(kind)
+    if get_origin(kind) is Literal:
+        return "" if value in options else "one of " + ", ".join(map(str, options))
+    if options:  # int | None
+        return "" if value is None else _wanted(value, options[0])
+    fits = {
+        int: isinstance(value, int) and not isinstance(value, bool) and value > 0,
+        bool: isinstance(value, bool),
+        str: isinstance(value, str) and bool(value),
+    }
+    wanted = {int: "a whole number above 0", bool: "true or false", str: "text"}
+    return "" if fits[kind] else wanted[kind]
+
+
+def _check_drop(rate: Any, what: str) -> None:
+    choose("kind of dropping", what, ("times", "values"))
+    if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+        raise InputError(f"drop rate {rate}: give a share from 0 up to, but not including, 1")

@@ -1,0 +1,127 @@
+"""Any `.ts` file of the UEA/UCR archive: `uea:NAME` below DATA_DIR/uea, or the path of one file.
+
+NAME is read from NAME.zip, or from NAME_TRAIN.ts and NAME_TEST.ts, in DATA_DIR/uea or DATA_DIR/uea/NAME. By default both
+parts are pooled and split anew, as the paper does; `split=archive` keeps the archive's TEST and takes the validation
+data from its TRAIN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from ..errors import InputError
+from ..prepare import split
+from ..series import Series, as_series
+from .archive import open_zip
+from .cache import Made, prepared
+from .protocol import About, Parts, Read, Source
+from .ts_file import parse_ts
+
+FOLDER = "uea"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Choices:
+    split: Literal["stratified", "archive"] = "stratified"
+
+
+@dataclass(frozen=True)
+class FileChoices:
+    pass
+
+
+def source_of(name: str) -> Source:
+    """`uea:NAME`, or a path that ends in .ts.
+
+    >>> source_of("uea:BasicMotions").name
+    'uea:BasicMotions'
+    """
+    about = About(
+        "the UEA/UCR archive",
+        "see the data set's page in the archive",
+        "Bagnall et al., The UEA multivariate time series classification archive, 2018, arXiv:1811.00075",
+        "https://www.timeseriesclassification.com",
+    )
+    if not name.startswith("uea:"):
+        file = lambda data_dir, choices=None: [_there(Path(name))]
+        return Source(name, "", FileChoices, file, lambda d, c: _read(Path(name).stem, file(d), d), about, split=_split_new)
+    problem = name.removeprefix("uea:")
+    if not problem or not all(letter.isalnum() or letter in "-_" for letter in problem):
+        raise InputError(f"{name!r}: write uea:NAME with the archive's name of a problem, such as uea:BasicMotions")
+    found = lambda data_dir, choices=None: _files(data_dir, problem)
+    return Source(name, "", Choices, found, lambda d, c: _read(problem, found(d), d), about, split=_split)
+
+
+def _files(data_dir: Path, problem: str) -> list[Path]:
+    homes = [data_dir / FOLDER, data_dir / FOLDER / problem]
+    for home in homes:
+        if (home / f"{problem}.zip").is_file():
+            return [home / f"{problem}.zip"]
+    for home in homes:
+        pair = [home / f"{problem}_{part}.ts" for part in ("TRAIN", "TEST")]
+        if any(file.is_file() for file in pair):
+            return [_there(file) for file in pair]
+    raise InputError(f"no {problem}.zip and no {problem}_TRAIN.ts in {homes[0]}; try 'leapcde data fetch uea:{problem}'")
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    return path
+
+
+def _read(problem: str, files: list[Path], data_dir: Path) -> Read:
+    arrays, notes = prepared(f"uea-{problem}", files, {"version": VERSION}, data_dir, lambda: _prepare(problem, files))
+    names = tuple(f"x{c}" for c in range(arrays["values"].shape[1]))
+    series = Series(arrays["times"], arrays["values"], arrays["offsets"], names, arrays["target"], ids=arrays["ids"])
+    return Read(series, notes)
+
+
+def _prepare(problem: str, files: list[Path]) -> Made:
+    parts = [parse_ts(text, where) for where, text in _texts(problem, files)]
+    labels = [part.labels for part in parts if part.labels is not None]
+    if len(labels) < len(parts):
+        raise InputError(f"{files[0]} has no labels; there is nothing to learn (a line '@classLabel true …' is missing?)")
+    widths = {part.values[0].shape[1] for part in parts}
+    if len(widths) > 1:
+        raise InputError(f"{files[0]}: TRAIN and TEST have {' and '.join(map(str, sorted(widths)))} dimensions")
+    series = as_series([block for part in parts for block in part.values], target=np.concatenate(labels))
+    places = [f"{where} {i}" for where, part in zip(("train", "test"), parts, strict=False) for i in range(len(part.values))]
+    arrays = {"times": series.times, "values": series.values, "offsets": series.offsets}
+    task = "regression" if labels[0].dtype.kind == "f" else "classification"
+    return {**arrays, "target": np.asarray(series.target), "ids": np.array(places)}, {"task": task}
+
+
+def _texts(problem: str, files: list[Path]) -> list[tuple[str, bytes]]:
+    if files[0].suffix != ".zip":
+        return [(str(file), file.read_bytes()) for file in files]
+    with open_zip(files[0]) as archive:
+        found = {Path(member).name: member for member in archive.namelist() if not member.startswith("__MACOSX")}
+        names = [f"{problem}_{part}.ts" for part in ("TRAIN", "TEST")]
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise InputError(f"{files[0]} has no {missing[0]}; it holds: {', '.join(sorted(found)) or 'nothing'}")
+        return [(f"{files[0]}/{name}", archive.read(found[name])) for name in names]
+
+
+def _split_new(series: Series, choices: Any) -> Parts:
+    labels = np.asarray(series.target)
+    return split(series, labels=None if labels.dtype.kind == "f" else labels)
+
+
+def _split(series: Series, choices: Choices) -> Parts:
+    if choices.split != "archive":
+        return _split_new(series, choices)
+    ids = np.asarray(series.ids)
+    first = np.flatnonzero(np.char.startswith(ids, "train"))
+    labels = np.asarray(series.target)[first]
+    common = labels.dtype.kind != "f" and np.unique(labels, return_counts=True)[1].min() >= 2
+    few = len(np.unique(labels)) > 0.15 * len(first)
+    train, validation = train_test_split(first, test_size=0.15, random_state=0, stratify=labels if common and not few else None)
+    return series.take(train), series.take(validation), series.take(np.flatnonzero(np.char.startswith(ids, "test")))
