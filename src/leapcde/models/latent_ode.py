@@ -69,10 +69,9 @@ class LatentODE(Model):
         keys = iter(jax.random.split(key, 6))
         forecasting = spec.task == "forecasting"
         self.φ_0 = start_state(spec, hidden, key=next(keys))
-        sizes = {"width": width, "depth": depth}
-        self.recognition = JumpODE(2 * spec.values, hidden, augment=augment, key=next(keys), **sizes)
+        self.recognition = JumpODE(2 * spec.values, hidden, width=width, depth=depth, augment=augment, key=next(keys))
         self.moments = Dense(hidden, 2 * latent, key=next(keys))
-        self.f = ODEField(latent + augment, activation="tanh", key=next(keys), **sizes)
+        self.f = ODEField(latent + augment, width=width, depth=depth, activation="tanh", key=next(keys))
         self.decoder = Dense(latent + augment, spec.values, key=next(keys))
         self.head = None if forecasting else make_head(spec, latent, key=next(keys), anchored=False)
         self.step_ahead = jnp.ones(()) if forecasting else None
