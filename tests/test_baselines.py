@@ -189,7 +189,7 @@ def test_gru_ode(intensity):
             h = solve_ivp(field, part, h, rtol=1e-9, atol=1e-11).y[:, -1]
         return h
 
-    assert_equal(model_of("gru-ode", spec, hidden=6, span=SPAN, **FINE), batch, oracle, atol=1e-5)
+    assert_equal(model_of("gru-ode", spec, hidden=6, pace=SPAN / 16, **FINE), batch, oracle, atol=1e-5)
 
 
 def test_ode_rnn():

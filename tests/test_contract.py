@@ -177,7 +177,7 @@ def letters(data_dir) -> tuple[Series, Series, Series]:
 
 
 def trained(name: str, parts, task: str, **config):
-    settings = {"epochs": 15, "batch": 16, "rate": 5e-3, "seed": 1, **LEARN.get(name, {}), **config}
+    settings = {"epochs": 60, "batch": 16, "rate": 5e-3, "seed": 1, **LEARN.get(name, {}), **config}
     return learn(parts[0], parts[1], task=task, model=name, options=small(name, hidden=16), config=TrainConfig(**settings))
 
 
@@ -195,7 +195,7 @@ def test_learns_letters_and_the_same_seed_gives_the_same_bits(name, letters):
 def test_forecasts_better_than_the_last_value(name):
     data = load("hopper", drop_rate=0.3)
     train, validation, test = data.train.take(range(1600)), data.validation.take(range(256)), data.test.take(range(256))
-    predictor, _ = trained(name, (train, validation), "forecasting", epochs=6, batch=32)
+    predictor, _ = trained(name, (train, validation), "forecasting", epochs=12, batch=32)
     encoded = predictor.frame.encode(test)
     last = Predictor(predictor.frame, fit_naive("last-value", predictor.frame.spec, targets(encoded)), "last-value", {})
     ours, naive = predictor.evaluate(test)["mse"], last.evaluate(test)["mse"]

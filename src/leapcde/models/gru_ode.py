@@ -37,7 +37,7 @@ class GRUODE(Model):
         *,
         key,
         hidden: int = 48,
-        span: float = 50.0,  # units of time that the longest sample lasts; the state forgets in about one
+        pace: float = 0.25,  # units of time in a typical gap; the state forgets in about one, so long steps overshoot
         anchored: bool = True,
         solver: str = "midpoint",
         solver_options: dict[str, Any] | None = None,
@@ -50,7 +50,7 @@ class GRUODE(Model):
         self.U = Dense(hidden, 2 * hidden, key=c, bias=False)
         self.U_c = Dense(hidden, hidden, key=d, bias=False)
         self.head = make_head(spec, hidden, key=e, anchored=anchored)
-        self.rate = span / max(spec.span, 1e-12)
+        self.rate = float(pace)
         self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
