@@ -78,7 +78,7 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
         for hour in np.sort(rng.choice(20, rng.integers(4, 9), replace=False)):
             heart = np.nan if rng.random() < 0.4 else 80 + 3 * sick * hour + rng.normal()
             rows.append({"patient": patient, "hour": hour, "heart": heart, "lactate": rng.normal(), "sepsis": sick})
-    quick = leapcde.TrainConfig(epochs=8, batch=8, rate=5e-3)
+    quick = leapcde.TrainConfig(epochs=20, batch=8, rate=5e-3)
     monkeypatch.setattr("leapcde.predictor.TrainConfig", lambda: quick)
     scope = {"table": pd.DataFrame(rows), "print": lambda *args: None}
     exec(code, scope)
@@ -89,7 +89,7 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
 
 def test_own_data_example_runs_as_printed(monkeypatch):
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "data" / "own-data.md").read_text(), re.S)[1]
-    quick = leapcde.TrainConfig(epochs=8, batch=8, rate=5e-3)
+    quick = leapcde.TrainConfig(epochs=20, batch=8, rate=5e-3)
     monkeypatch.setattr("leapcde.predictor.TrainConfig", lambda: quick)
     scope = {"print": lambda *args: None}
     exec(code, scope)
