@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from leapcde.batches import Recipe, make_buckets
 from leapcde.datasets import load
-from leapcde.models import MODELS, build
+from leapcde.models import MODELS, build, options_of
 from leapcde.paths import join_linear
 from leapcde.predictor import Frame, Predictor
 from leapcde.series import as_series
@@ -32,7 +32,8 @@ def hopper():
 @pytest.fixture(scope="module", params=MODELS)
 def predictor(request, hopper):
     frame = Frame.learn(hopper, "forecasting", Recipe())
-    return Predictor(frame, build(request.param, frame.spec, hidden=8, width=8, seed=1), request.param, {})
+    options = {key: 8 for key in ("hidden", "width", "latent") if key in options_of(request.param)}
+    return Predictor(frame, build(request.param, frame.spec, seed=1, **options), request.param, options)
 
 
 def test_padding(predictor, hopper):
