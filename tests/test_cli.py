@@ -43,7 +43,7 @@ SMALL = [
     "depth=1",
 ]
 LEAP = [*SMALL, "-o", "f_width=8", "-o", "decoder_steps=4", "-o", "beta=0.0"]
-COMMANDS = ("demo", "train", "evaluate", "predict", "explain", "models", "doctor", "data")
+COMMANDS = ("demo", "train", "compare", "evaluate", "predict", "explain", "models", "doctor", "data")
 
 
 class Answer(NamedTuple):
@@ -258,6 +258,16 @@ def test_every_command_is_known_here():
     assert known | {group.name for group in app.registered_groups} == set(COMMANDS)
 
 
+def test_compare_prints_a_row_a_model_and_does_nothing_twice(tmp_path):
+    ask = ("compare", "hopper", "--models", "rnn", "--seeds", 1, "--epochs", 1, "--out", tmp_path)
+    [row] = leapcde(*ask, "--json").json["rows"]
+    assert row["model"] == "rnn" and row["parameters"] == 62_960
+    again = leapcde(*ask)
+    assert again.code == 0 and f"{row['mean']:.3f}" in again.out
+    wrong = leapcde("compare", "hopper", "--models", "lsmt", "--out", tmp_path)
+    assert wrong.code == 2 and "no model 'lsmt'" in wrong.err
+
+
 def test_the_installed_command_answers_at_once():
     began = time.perf_counter()
     ran = subprocess.run([Path(sys.executable).with_name("leapcde"), "--help"], capture_output=True, text=True, check=True)
@@ -405,7 +415,7 @@ OPTIONS = {
     "unknown target": (["--target", "sick"], ("no column 'sick'",)),
     "unknown value": (["--target", "label", "--values", "height,heigth"], ("no column 'heigth'",)),
     "target as value": (["--target", "label", "--values", "height,label"], ("'label' is named twice",)),
-    "unknown model": (["--target", "label", "--model", "lstm"], ("no model 'lstm'", "leap, ncde")),
+    "unknown model": (["--target", "label", "--model", "lsmt"], ("no model 'lsmt'", "lstm", "leap")),
     "unknown option": (["--target", "label", "-o", "hiden=8"], ("no option 'hiden'", "hidden")),
     "option without value": (["--target", "label", "-o", "hidden"], ("'hidden'", "name=value")),
     "drop": (["--target", "label", "--drop", "2"], ("drop rate 2",)),
