@@ -46,7 +46,7 @@ def test_order_of_convergence(name):
         h = 2.0 / n
         y = jnp.ones((1,))
         for i in range(n):
-            t = [i * h + c * h for c in tableau.c]
+            t = np.array([i * h + c * h for c in tableau.c])
             y = runge_kutta_step(tableau, lambda y, t: y * jnp.cos(t), y, t, h)
         errors.append(abs(float(y[0]) - np.exp(np.sin(2.0))))
     order = -np.polyfit(np.log(counts), np.log(errors), 1)[0]
