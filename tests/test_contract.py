@@ -158,6 +158,8 @@ def test_five_hundred_rows(name):
 
 # --- learning ------------------------------------------------------------------------------------------------------
 
+# An ablation is one of the others behind a point-wise network: it learns in `make test-slow`.
+LEARNERS = [pytest.param(name, marks=[pytest.mark.slow] if info.ablation else []) for name, info in MODELS.items()]
 LEARN = {"latent-ode": {"rate": 1e-2}, "augmented-ode": {"rate": 1e-2}}
 
 
@@ -181,7 +183,7 @@ def trained(name: str, parts, task: str, **config):
     return learn(parts[0], parts[1], task=task, model=name, options=small(name, hidden=16), config=TrainConfig(**settings))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_learns_letters_and_the_same_seed_gives_the_same_bits(name, letters):
     predictor, fitted = trained(name, letters, "classification")
     accuracy = predictor.evaluate(letters[2])["accuracy"]
@@ -191,7 +193,7 @@ def test_learns_letters_and_the_same_seed_gives_the_same_bits(name, letters):
     assert np.array_equal(predictor.raw(letters[2]), again.raw(letters[2]))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_forecasts_better_than_the_last_value(name):
     data = load("hopper", drop_rate=0.3)
     train, validation, test = data.train.take(range(1600)), data.validation.take(range(256)), data.test.take(range(256))
