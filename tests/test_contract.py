@@ -21,7 +21,8 @@ from leapcde.series import Series, as_series
 from leapcde.train import TrainConfig, predict, targets, task_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore:never observed")  # the hard samples below are meant to be hard
-SMALL = {"hidden": 12, "width": 16, "latent": 8, "f_width": 16, "decoder_steps": 8, "attention_width": 8, "layer_width": 16}
+# (Latent dimensions: a linear decoder of fewer than the 14 channels of Hopper cannot move them all.)
+SMALL = {"hidden": 12, "width": 16, "latent": 24, "f_width": 16, "decoder_steps": 8, "attention_width": 8, "layer_width": 16}
 PAPER = ("rnn", "lstm", "gru", "gru-dt", "gru-d", "gru-ode", "ode-rnn", "latent-ode", "augmented-ode", "ace-node")
 
 
@@ -160,10 +161,6 @@ def test_five_hundred_rows(name):
 
 # An ablation is one of the others behind a point-wise network: it learns in `make test-slow`.
 LEARNERS = [pytest.param(name, marks=[pytest.mark.slow] if info.ablation else []) for name, info in MODELS.items()]
-# The variational autoencoders forecast only about 6 % better than the last value after 30 epochs, which take a minute.
-FORECASTERS = [
-    p if "generative" not in MODELS[p.values[0]].tags else pytest.param(p.values[0], marks=pytest.mark.slow) for p in LEARNERS
-]
 LEARN = {"latent-ode": {"rate": 1e-2}, "augmented-ode": {"rate": 1e-2}}
 
 
@@ -197,13 +194,12 @@ def test_learns_letters_and_the_same_seed_gives_the_same_bits(name, letters):
     assert np.array_equal(predictor.raw(letters[2]), again.raw(letters[2]))
 
 
-@pytest.mark.parametrize("name", FORECASTERS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_forecasts_better_than_the_last_value(name):
     data = load("hopper", drop_rate=0.3)
     train, validation, test = data.train.take(range(1600)), data.validation.take(range(256)), data.test.take(range(256))
-    generative = "generative" in MODELS[name].tags
-    predictor, _ = trained(name, (train, validation), "forecasting", epochs=30 if generative else 12, batch=32)
+    predictor, _ = trained(name, (train, validation), "forecasting", epochs=12, batch=32)
     encoded = predictor.frame.encode(test)
     last = Predictor(predictor.frame, fit_naive("last-value", predictor.frame.spec, targets(encoded)), "last-value", {})
     ours, naive = predictor.evaluate(test)["mse"], last.evaluate(test)["mse"]
-    assert ours < (0.95 if generative else 0.9) * naive, f"{name}: {ours:.4f}, last value {naive:.4f}"
+    assert ours < 0.9 * naive, f"{name}: {ours:.4f}, last value {naive:.4f}"

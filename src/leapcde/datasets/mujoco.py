@@ -71,9 +71,7 @@ def _read_made(data_dir: Path, choices: Choices) -> Read:
 
 
 def _read_as_run(data_dir: Path, choices: AsRunChoices) -> Read:
-    path = data_dir / AS_RUN
-    if not path.is_file():
-        raise InputError(f"no file {path}; take it from the paper's released code (its mujoco.npy, 100 × 100 × 14)")
+    [path] = _files_as_run(data_dir)
     found = _some(hopper.load(path), None)
     return Read(found.series, {**found.notes, "units": "(x - min) / max", "sha256": {path.name: digest(path)}})
 
@@ -119,7 +117,9 @@ def _files_made(data_dir: Path, choices: Any = None) -> list[Path]:
 
 def _files_as_run(data_dir: Path, choices: Any = None) -> list[Path]:
     if not (data_dir / AS_RUN).is_file():
-        raise InputError(f"no file {data_dir / AS_RUN}; take it from the paper's released code (its mujoco.npy)")
+        raise InputError(
+            f"no file {data_dir / AS_RUN}; take it from the paper's released code (its mujoco.npy, 100 × 100 × 14)"
+        )
     return [data_dir / AS_RUN]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from .. import datasets
 from ..batches import Recipe
 from ..checkpoint import json_text, write_text
 from ..datasets import Dataset, table_file
+from ..datasets.cache import digest
 from ..errors import CheckpointError, InputError
 from ..models import count_parameters
 from ..models.naive import fit_naive, naive_for
@@ -74,11 +74,7 @@ def digest_of(file: str) -> str:
     """SHA-256 of a file's bytes."""
     if not Path(file).is_file():
         raise InputError(f"there is no file {file}")
-    try:
-        with open(file, "rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from None
+    return digest(Path(file))
 
 
 def run(

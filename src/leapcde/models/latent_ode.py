@@ -83,10 +83,12 @@ class LatentODE(Model):
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         μ, log_σ = self.recognise(batch)
         if key is None:
-            return Output(self.predict(batch, μ[None]), jnp.zeros(()))
-        ε = jax.random.normal(key, (self.samples, *μ.shape), μ.dtype)
-        z0 = μ + jnp.exp(log_σ) * ε  # (samples, batch, latent)
-        return Output(self.predict(batch, z0), self.elbo * self.negative_elbo(batch, z0, μ, log_σ, epoch))
+            z0 = μ[None]  # (samples, batch, latent)
+            z = None if self.head is not None else self.generate(batch, z0)
+            return Output(self.predict(batch, z0, z), jnp.zeros(()))
+        z0 = μ + jnp.exp(log_σ) * jax.random.normal(key, (self.samples, *μ.shape), μ.dtype)
+        z = self.generate(batch, z0)  # one solve for the past, which the ELBO wants, and the future
+        return Output(self.predict(batch, z0, z), self.elbo * self.negative_elbo(batch, z, μ, log_σ, epoch))
 
     def recognise(self, batch: Batch):
         """μ and log σ of z_0, from an ODE-RNN that meets the last observation first."""
@@ -96,36 +98,33 @@ class LatentODE(Model):
         h = self.recognition(self.φ_0(obs.static), gaps, rows, seen, self.solver)
         return jnp.split(self.moments(h), 2, -1)
 
-    def predict(self, batch: Batch, z0):
+    def predict(self, batch: Batch, z0, z: Path | None):
         """The mean over draws: scores from z_0, or what is decoded beyond the window."""
         if self.head is not None:
             return self.head(z0.mean(0), batch.obs)
-        assert self.step_ahead is not None
-        ahead = self.step_ahead * self.rate * jnp.arange(1, self.horizon + 1, dtype=z0.dtype)
-        x = self.decode(self.generate(batch, z0, ahead).values[:, -self.horizon - 1 :])
+        assert z is not None  # __call__ solved for it
+        x = self.decoder(z.values[:, -self.horizon - 1 :])
         x = x.reshape(*z0.shape[:2], *x.shape[1:]).mean(0)
         return batch.obs.last[:, None] + x[:, 1:] - x[:, :1] if self.anchored else x[:, 1:]
 
-    def generate(self, batch: Batch, z0, ahead=None) -> Path:
-        """z as a path of samples · batch rows over the window and, at `ahead` from its end, beyond."""
+    def generate(self, batch: Batch, z0) -> Path:
+        """z as a path of samples · batch rows over the window and, in forecasting, `horizon` rows beyond it."""
         draws, flat = len(z0), z0.reshape(-1, z0.shape[-1])
         flat = jnp.concatenate([flat, jnp.zeros((len(flat), self.augment), flat.dtype)], -1)
         times = clock_path(batch.obs.times, self.rate, self.steps).times
-        if ahead is not None:
+        if self.step_ahead is not None:
+            ahead = self.step_ahead * self.rate * jnp.arange(1, self.horizon + 1, dtype=z0.dtype)
             times = jnp.concatenate([times, times[:, -1:] + ahead], 1)
         times = jnp.tile(times, (draws, 1))
         clock = join_linear(times, times[..., None])
         _, z = solve(lambda z, dt: self.f(z, dt) * dt, flat, clock, self.solver, save=lambda z: z)
         return solution_path(times, z, self.f(z, jnp.moveaxis(clock.values, 1, 0)))
 
-    def decode(self, z):
-        return self.decoder(z)
-
-    def negative_elbo(self, batch: Batch, z0, μ, log_σ, epoch):
+    def negative_elbo(self, batch: Batch, z: Path, μ, log_σ, epoch):
         """Per observed value, without the constant of the normal density."""
         obs = batch.obs
-        times = jnp.tile((obs.times - obs.times[:, :1]) * self.rate, (len(z0), 1))
-        x = self.decode(self.generate(batch, z0).evaluate(times)).reshape(len(z0), *obs.values.shape)
+        times = jnp.tile((obs.times - obs.times[:, :1]) * self.rate, (self.samples, 1))
+        x = self.decoder(z.evaluate(times)).reshape(self.samples, *obs.values.shape)
         error = jnp.sum(obs.mask * (obs.values - x) ** 2, axis=(2, 3)).mean(0) / (2 * self.noise**2)
         kl = 0.5 * jnp.sum(μ**2 + jnp.exp(2 * log_σ) - 1 - 2 * log_σ, -1)
         weight = jnp.clip(epoch / max(self.kl_epochs, 1e-9), 0.0, 1.0)
