@@ -12,6 +12,7 @@ from ..datasets import table_file
 from ..errors import InputError
 from ..metrics import softmax
 from ..predictor import Predictor
+from ..prepare import last_window
 from ..series import Series
 from .run import RunConfig
 
@@ -31,14 +32,6 @@ def predictions_table(config: RunConfig, predictor: Predictor, file: Path) -> pd
         for name, column in zip(predictor.frame.classes, softmax(raw.astype(np.float64)).T, strict=True):
             table[f"p({name})"] = column
     return table
-
-
-def last_window(series: Series, length: int | None) -> Series:
-    """The last `length` rows of each sample."""
-    if length is None:
-        return series
-    position = np.arange(len(series.times)) - np.repeat(series.offsets[:-1], series.lengths)
-    return series.keep_rows(position >= np.repeat(series.lengths - length, series.lengths))
 
 
 def _forecast_table(predictor: Predictor, series: Series, id: str) -> pd.DataFrame:
