@@ -6,11 +6,17 @@ import jax
 import numpy as np
 import pytest
 
-from leapcde import InputError, LeapClassifier, LeapForecaster, LeapRegressor, as_series, stream
+from leapcde import Frame, InputError, LeapClassifier, Predictor, Recipe, as_series, build, pad, stream, windows
+from leapcde import train as training
+from leapcde.batches import Batch, Bucket
 from leapcde.models.base import Streamable
+from leapcde.paths import fit_path
+from leapcde.prepare import last_window, without_empty_rows
 
 SMALL = {"hidden": 5, "width": 6, "depth": 1}
 LENGTH = 12
+
+pytestmark = pytest.mark.filterwarnings("ignore:never observed")
 
 
 @pytest.fixture(scope="module")
@@ -20,38 +26,61 @@ def data():
     samples = []
     for _ in range(24):
         times = np.sort(rng.choice(60, LENGTH, replace=False)) * 0.5 + 7
-        values = rng.normal(size=(LENGTH, 3)).cumsum(0) + [0, 50, -3]
+        values = rng.normal([0, 5, -3], 1, (LENGTH, 3)).cumsum(0)
         values[rng.random((LENGTH, 3)) < 0.4] = np.nan
         values[rng.choice(LENGTH, 3, replace=False)] = np.nan
         samples.append((times, values))
     return as_series(samples, target=np.arange(24) % 3, static=rng.normal(size=(24, 2)))
 
 
-def prefix(series, sample: int, rows: int):
+def untrained(series, model: str = "ncde", recipe: Recipe | None = None, task: str = "classification", **options) -> Predictor:
+    """A predictor with the weights it starts with: streaming does not care how good they are, and compiling is slow."""
+    frame = Frame.learn(series, task, recipe or Recipe("hermite"))
+    return Predictor(frame, build(model, frame.spec, seed=1, **{**SMALL, **options}), model, options)
+
+
+def prefixes(series, sample: int):
+    """Every prefix of a sample as a sample."""
     times, values = series.sample(sample)
-    return as_series([(times[:rows], values[:rows])], static=series.static[[sample]])
+    rows = range(1, len(times) + 1)
+    return as_series([(times[:n], values[:n]) for n in rows], static=np.repeat(series.static[[sample]], len(times), 0))
 
 
-@pytest.mark.parametrize("intensity", [False, True])
-@pytest.mark.parametrize("path", ["hermite", "rectilinear"])
-@pytest.mark.parametrize("model", ["leap", "ncde"])
-@pytest.mark.filterwarnings("ignore:never observed")
-def test_equals_batch_at_every_prefix(data, model, path, intensity):
-    fitted = LeapClassifier(model, path=path, intensity=intensity, options=SMALL, epochs=1, rate=0.02).fit(data)
+@pytest.mark.parametrize(
+    ("model", "recipe"),
+    [
+        ("leap", Recipe("hermite", intensity=True)),
+        ("leap", Recipe("rectilinear")),
+        ("ncde", Recipe("hermite", time=False)),
+        ("ncde", Recipe("rectilinear", intensity=True)),
+    ],
+)
+def test_equals_batch_at_every_prefix(data, model, recipe):
+    predictor = untrained(data, model, recipe)
     for sample in (0, 5):
-        live = fitted.stream(static=data.static[sample])
-        times, values = data.sample(sample)
-        for row in range(LENGTH):
-            live.push(times[row], values[row])
-            batch = prefix(data, sample, row + 1)
-            assert np.abs(live.predict_proba() - fitted.predict_proba(batch)[0]).max() < 1e-5
-            assert live.predict() == fitted.predict(batch)[0] and len(live) == row + 1
+        scaled = predictor.frame.scaler.apply(without_empty_rows(prefixes(data, sample)))
+        obs = pad(scaled, LENGTH)
+        X = fit_path(obs, recipe.scheme, time=recipe.time, intensity=recipe.intensity)
+        expected = training.predict(predictor.model, [Bucket(Batch(obs, X), np.arange(LENGTH))])
+        live = stream.open_stream(predictor, static=data.static[sample])
+        assert np.ptp(expected, axis=0).min() > 1e-3  # there is something to follow
+        for row, (t, x) in enumerate(zip(*data.sample(sample), strict=True)):
+            live.push(t, x)
+            assert np.abs(live.raw() - expected[row]).max() < 1e-5
+            assert len(live) == row + 1
 
 
-@pytest.mark.filterwarnings("ignore:never observed")
+def test_the_estimator_streams_what_it_predicts(data):
+    fitted = LeapClassifier("ncde", path="hermite", options=SMALL, epochs=1).fit(data)
+    live = fitted.stream(static=data.static[0])
+    for t, x in zip(*data.sample(0), strict=True):
+        live.push(t, x)
+    assert live.predict_proba() == pytest.approx(fitted.predict_proba(data[0])[0], abs=1e-5)
+    assert live.predict() == fitted.predict(data[0])[0]
+
+
 def test_state_has_one_shape_and_one_compilation(data):
-    fitted = LeapClassifier(path="hermite", options=SMALL, epochs=1).fit(data)
-    live = fitted.stream(static=[0.0, 0.0])
+    live = stream.open_stream(untrained(data, "leap"), static=[0.0, 0.0])
     live.push(0, [1.0, 2.0, 3.0]).push(1, [1.0, 2.0, 3.0]).predict()
     shapes = jax.tree.map(np.shape, live.carry)
     compiled = stream._push._cached._cache_size(), stream._read._cached._cache_size()
@@ -62,12 +91,11 @@ def test_state_has_one_shape_and_one_compilation(data):
     assert (stream._push._cached._cache_size(), stream._read._cached._cache_size()) == compiled
 
 
-@pytest.mark.filterwarnings("ignore:never observed")
 def test_regression_dates_and_mistakes(data):
-    fitted = LeapRegressor("ncde", path="rectilinear", options=SMALL, epochs=1).fit(data, np.arange(24.0))
+    predictor = untrained(data, "ncde", Recipe("hermite", time=False), "regression")
     with pytest.raises(InputError, match="trained on 2 static features, 0 are given"):
-        fitted.stream()
-    live = fitted.stream(static=[0.0, np.nan])
+        stream.open_stream(predictor)
+    live = stream.open_stream(predictor, static=[0.0, np.nan])
     with pytest.raises(InputError, match="nothing was pushed"):
         live.predict()
     live.push(np.datetime64("2024-05-01T00:00:00"), [1, 2, None])
@@ -91,37 +119,36 @@ def test_regression_dates_and_mistakes(data):
 
 
 def test_refuses_what_is_not_causal(data):
-    plain = as_series([data.sample(i) for i in range(24)], target=data.target)
-    for options, words in [
-        ({"path": "natural"}, "path='hermite'"),
-        ({"path": "linear"}, "path='hermite'"),
-        ({"path": "hermite", "options": {**SMALL, "decoder_steps": None}}, "decoder_steps=24"),
-        ({"path": "hermite", "options": {**SMALL, "solver": "adaptive-tsit5"}}, "fixed solver"),
+    for recipe, options, words in [
+        (Recipe("natural"), {}, "path='hermite'"),
+        (Recipe("linear"), {}, "path='hermite'"),
+        (Recipe("hermite"), {"decoder_steps": None}, "decoder_steps=24"),
+        (Recipe("hermite"), {"solver": "adaptive-tsit5"}, "fixed solver"),
     ]:
-        fitted = LeapClassifier(**{"options": SMALL, **options}, epochs=1).fit(plain)
         with pytest.raises(InputError, match=words):
-            fitted.stream()
+            stream.open_stream(untrained(data, "leap", recipe, **options), static=[0.0, 0.0])
 
 
 def test_a_forecaster_streams_its_window():
     """Any path: the last `window` rows are kept."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 30, 2)).cumsum(1)
-    fitted = LeapForecaster("ncde", horizon=3, window=8, options=SMALL, epochs=1).fit(X)
-    live = fitted.stream()
+    series = windows(as_series(X), 8, 3)
+    predictor = untrained(series, "ncde", Recipe("natural"), "forecasting")
+    live = stream.open_stream(predictor, window=8)
     for row in range(20):
         live.push(row, X[0, row])
-        if row in (0, 5, 19):
-            assert live.predict() == pytest.approx(fitted.predict(X[:1, : row + 1])[0], abs=1e-5)
+        if row in (5, 19):
+            batch = as_series([(np.arange(row + 1.0), X[0, : row + 1])])
+            assert live.predict() == pytest.approx(predictor.predict(last_window(batch, 8))[0], abs=1e-5)
     assert len(live.kept) == 8
 
 
-@pytest.mark.filterwarnings("ignore:never observed")
 def test_a_model_may_bring_its_own_protocol(data):
     """`Streamable`: begin, advance, answer. Here a model that counts what it saw."""
-    fitted = LeapClassifier("ncde", path="hermite", options=SMALL, epochs=1).fit(data)
+    plain = untrained(data)
 
-    class Counting(type(fitted.predictor_.model)):
+    class Counting(type(plain.model)):
         def begin(self, batch):
             return batch.obs.mask[:, 0].sum(-1)
 
@@ -132,13 +159,13 @@ def test_a_model_may_bring_its_own_protocol(data):
             return state[:, None] * np.ones((1, 3)) + batch.obs.times[:, -1:] * np.array([[0, 1, 0]])
 
     model = object.__new__(Counting)
-    for name, value in vars(fitted.predictor_.model).items():
+    for name, value in vars(plain.model).items():
         object.__setattr__(model, name, value)
-    assert isinstance(model, Streamable) and not isinstance(fitted.predictor_.model, Streamable)
-    live = stream.CarriedStream(type(fitted.predictor_)(fitted.predictor_.frame, model, "counting", {}), [0.0, 0.0])
+    assert isinstance(model, Streamable) and not isinstance(plain.model, Streamable)
+    live = stream.CarriedStream(Predictor(plain.frame, model, "counting", {}), [0.0, 0.0])
     times, values = data.sample(3)
     for row in range(LENGTH):
         live.push(times[row], values[row])
         seen = np.isfinite(values[: row + 1]).sum()
-        passed = (times[row] - times[0]) / fitted.predictor_.frame.scaler.time_unit
+        passed = (times[row] - times[0]) / plain.frame.scaler.time_unit
         assert live.raw()[0] == pytest.approx([seen, seen + passed, seen])

@@ -10,28 +10,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from .models import count_parameters, options_of
-from .models.base import Model, Spec
+from .models.base import Model
 from .train import TrainConfig
 
+RATE = 2e-3  # the highest of a cosine schedule
 UPDATES = 2400  # how many steps of the optimiser a run should have, if time allows
 MEMORY = 2e9  # bytes that one training step may keep for its backward pass before it recomputes them instead
 LONG = 20.0  # seconds of training from which a person wants to know before
 
 
-def model_options(name: str, spec: Spec, lengths: np.ndarray, batch: int) -> dict[str, Any]:
+def model_options(name: str, channels: int, lengths: np.ndarray, batch: int) -> dict[str, Any]:
     """Options of a model for data of this shape; only those which the model has.
 
     A controlled field has hidden x channels outputs at every step: with many channels, hidden must be smaller.
 
-    >>> spec = Spec("classification", 3, 4, (20,))
-    >>> model_options("ncde", spec, np.array([100, 180]), 32) == {"hidden": 40, "width": 100, "depth": 3}
+    >>> model_options("ncde", 4, np.array([100, 180]), 32) == {"hidden": 40, "width": 100, "depth": 3}
     True
     """
     known = options_of(name)
-    wide = spec.channels > 32
+    wide = channels > 32
     found: dict[str, Any] = {"hidden": 32 if wide else 40, "width": 64 if wide else 100, "depth": 2 if wide else 3}
     found["decoder_steps"] = int(np.clip(np.median(lengths), 4, 24))
-    kept = float(lengths.max()) * batch * 4 * 2 * (found["hidden"] * spec.channels + found["width"] * found["depth"])
+    kept = float(lengths.max()) * batch * 4 * 2 * (found["hidden"] * channels + found["width"] * found["depth"])
     if kept > MEMORY:
         found["solver_options"] = {"checkpoint": True}
     return {key: value for key, value in found.items() if key in known}

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .errors import InputError, LeapError, LeapWarning
-
-app = typer.Typer(
-    help="Learnable paths in neural controlled differential equations, for irregular time series.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+from . import cli_fit  # noqa: F401  (registers its commands)
+from .cli_base import (
+    Balanced,
+    BatchSize,
+    DataDir,
+    Drop,
+    Epochs,
+    Intensity,
+    Json,
+    ModelName,
+    ModelOption,
+    Out,
+    PathName,
+    Patience,
+    Penalty,
+    Quiet,
+    Rate,
+    RunFolder,
+    Schedule,
+    Seed,
+    TimeChannel,
+    app,
+    command,
+    data_app,
+    do_run,
+    options,
+    print_json,
+    print_metrics,
+    print_table,
 )
-data_app = typer.Typer(help="Make and inspect data sets.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-DataDir = Annotated[Path | None, typer.Option(help="Where data sets lie; LEAPCDE_DATA also sets it.")]
-RunFolder = Annotated[Path, typer.Argument(help="A folder that 'leapcde train' made.")]
+from .errors import InputError, LeapError
 
 
 def main() -> None:
@@ -36,28 +49,6 @@ def main() -> None:
     except LeapError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
-
-
-def command(on: typer.Typer, **settings):
-    """Register a command that shows our warnings as short notes, and can be stopped from the keyboard."""
-
-    def register(function):
-        @functools.wraps(function)
-        def wrapped(*args, **kwargs):
-            quiet = kwargs.get("quiet") or kwargs.get("as_json")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore" if quiet else "always", LeapWarning)
-                warnings.showwarning = lambda message, *rest, **more: typer.echo(f"note: {message}", err=True)
-                try:
-                    return function(*args, **kwargs)
-                except KeyboardInterrupt:  # caught here, because Typer would exit without a word
-                    typer.echo("stopped; the same command goes on from the last finished epoch of a run folder", err=True)
-                    raise typer.Exit(130) from None
-
-        on.command(**settings)(wrapped)
-        return wrapped
-
-    return register
 
 
 @command(app)
@@ -79,91 +70,64 @@ def demo(
     rows = found.rows()
     if as_json:
         keys = ("model", "metric", "mean", "std", "seeds")
-        return _print_json({"rows": [{key: row[key] for key in keys} for row in rows]})
+        return print_json({"rows": [{key: row[key] for key in keys} for row in rows]})
     base = next(row["mean"] for row in rows if row["model"] == "last-value")
     lines = [[r["model"], f"{r['mean']:.4f}", f"{r['mean'] / base:.2f} ×", r["size"]] for r in rows]
-    _print_table(["model", "test MSE", "against last value", "size"], lines)
+    print_table(["model", "test MSE", "against last value", "size"], lines)
     typer.echo(f"report: {page}")
 
 
 @command(app)
 def train(
-    data: Annotated[str, typer.Argument(help="A data set (hopper, mujoco, character-trajectories), or a CSV / Parquet file.")],
-    model: Annotated[str, typer.Option(help="Name of a model; 'leapcde models' lists them.")] = "leap",
-    out: Annotated[Path | None, typer.Option(help="Run folder; default runs/DATA-MODEL-SEED.")] = None,
-    drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
-    id: Annotated[str | None, typer.Option(help="File: column that tells the samples apart.")] = None,
-    time: Annotated[str | None, typer.Option(help="File: column with the times.")] = None,
-    target: Annotated[str | None, typer.Option(help="File: column to predict, one value a sample.")] = None,
-    values: Annotated[str, typer.Option(help="File: value columns, comma-separated; default all others.")] = "",
-    static: Annotated[str, typer.Option(help="File: static columns, comma-separated.")] = "",
-    horizon: Annotated[int | None, typer.Option(min=1, help="File: forecast so many rows ahead.")] = None,
-    window: Annotated[int | None, typer.Option(min=1, help="File: forecast from so many points.")] = None,
-    task: Annotated[str | None, typer.Option(help="File: classification or regression, if the guess is wrong.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="constant, cosine or plateau.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a better loss.")] = None,
-    weight_penalty: Annotated[float | None, typer.Option(help="Times Σ‖θ‖ of the vector field.")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Weigh classes by how rare they are.")] = False,
-    path: Annotated[str, typer.Option(help="natural, linear, hermite (causal) or rectilinear (causal).")] = "natural",
-    time_channel: Annotated[bool, typer.Option("--time-channel/--no-time-channel", help="Time as a channel of X.")] = True,
-    intensity: Annotated[bool, typer.Option("--intensity/--no-intensity", help="Counts of observations as channels.")] = False,
+    data: Annotated[str, typer.Argument(help="A data set: 'leapcde doctor' lists them. For a file of your own, see 'fit'.")],
+    model: ModelName = "leap",
+    out: Out = None,
+    drop: Drop = 0.0,
+    epochs: Epochs = None,
+    batch: BatchSize = None,
+    rate: Rate = None,
+    schedule: Schedule = None,
+    patience: Patience = None,
+    weight_penalty: Penalty = None,
+    balanced: Balanced = False,
+    path: PathName = "natural",
+    time_channel: TimeChannel = True,
+    intensity: Intensity = False,
     paper: Annotated[bool, typer.Option("--paper", help="Architecture and training of the paper.")] = False,
-    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="Model option, as name=value; repeatable.")] = None,
+    option: ModelOption = None,
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
-    """Train a model; kill it whenever you like, the same command goes on where it was.
+    """Train a model on a data set by name; kill it whenever you like, the same command goes on where it was.
 
-    Example: leapcde train visits.csv --id patient --time hour --target sepsis --intensity
+    Example: leapcde train character-trajectories --drop 0.3
     """
     from .batches import Recipe
-    from .console import watch_training
     from .datasets import DATASETS
-    from .datasets.table_file import Columns
     from .experiments import presets
-    from .experiments.run import RunConfig, digest_of, load_data, run
-    from .metrics import main_metric
+    from .experiments.run import RunConfig, load_data
     from .train import TrainConfig
 
-    columns = None
     if data not in DATASETS:
-        if not Path(data).exists():
-            raise InputError(f"{data!r} is neither a data set ({', '.join(DATASETS)}) nor a file")
-        if id is None or time is None:
-            raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-        columns = Columns(id, time, target, _names(values), _names(static), window, horizon, task)
-        data = str(Path(data).resolve())
+        hint = "; for a file use 'leapcde fit'" if Path(data).exists() else ""
+        raise InputError(f"{data!r} is not a data set ({', '.join(DATASETS)}){hint}")
     given = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
     given |= {"weight_penalty": weight_penalty, "class_weight": "balanced" if balanced else None}
     settings = {"seed": seed, **(presets.paper_training(data) if paper else {})}
     settings |= {key: value for key, value in given.items() if value is not None}
-    options = {**(presets.paper_options(data, model) if paper else {}), **_options(option or [])}
     config = RunConfig(
         data=data,
         model=model,
         drop=drop,
-        options=options,
+        options={**(presets.paper_options(data, model) if paper else {}), **options(option or [])},
         recipe=Recipe(path, time_channel, intensity),
         train=TrainConfig(**settings),
-        columns=columns,
         data_dir=None if data_dir is None else str(data_dir),
-        digest=None if columns is None else digest_of(data),
     )
-    folder = out or Path("runs") / f"{Path(data).stem}-{model}-{seed}"
-    loaded = load_data(config)
-    classes = len(set(loaded.train.target.tolist())) if loaded.task == "classification" else 0  # pyright: ignore
-    metric = main_metric(loaded.task, classes)
-    with watch_training(model, config.train.epochs, metric, quiet=quiet or as_json) as hooks:
-        result = run(config, loaded, folder=folder, on_epoch=hooks.on_epoch, on_step=hooks.on_step)
-    if as_json:
-        return _print_json({"run": str(folder), "metric": metric, **result.metrics, "parameters": result.parameters})
-    _print_metrics(result.metrics)
-    typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
+    folder = out or Path("runs") / f"{data}-{model}-{seed}"
+    do_run(config, load_data(config), folder, quiet=quiet, as_json=as_json)
 
 
 @command(app)
@@ -173,7 +137,7 @@ def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False, qu
 
     _, predictor, data = _open(run, data_dir)
     found = {"test": predictor.evaluate(data.test), **naive_metrics(data, predictor.frame)}
-    return _print_json(found) if as_json else _print_metrics(found)
+    return print_json(found) if as_json else print_metrics(found)
 
 
 @command(app)
@@ -196,7 +160,7 @@ def predict(
     if out is not None:
         write_text(out, text)
     if as_json:
-        return _print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
+        return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
     if out is None:
         return typer.echo(text, nl=False)
     if not quiet:
@@ -222,7 +186,7 @@ def explain(
         predictor, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
     )
     if as_json:
-        return _print_json({"files": [str(file) for file in files]})
+        return print_json({"files": [str(file) for file in files]})
     if not quiet:
         typer.echo("\n".join(str(file) for file in files))
 
@@ -244,7 +208,7 @@ def models(as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
         for name, info in MODELS.items()
     ]
     if as_json:
-        return _print_json({"models": rows})
+        return print_json({"models": rows})
     for row in rows:
         typer.echo(f"{row['name']}: {row['summary']} ({row['reference']})")
         typer.echo("  " + ", ".join(f"{key}={value}" for key, value in row["options"].items()) + "\n")
@@ -257,7 +221,7 @@ def doctor(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False
 
     found = examine(data_dir)
     if as_json:
-        return _print_json(found)
+        return print_json(found)
     for section, items in found.items():
         typer.echo(section)
         for key, value in items.items():
@@ -282,7 +246,7 @@ def data_make(
     with watch_count("simulating", count, quiet=quiet or as_json) as progress:
         hopper.make(out, count, seed, progress)
     if as_json:
-        return _print_json({"file": str(out), "count": count, "seed": seed})
+        return print_json({"file": str(out), "count": count, "seed": seed})
     if not quiet:
         typer.echo(f"{count} sequences: {out}")
 
@@ -295,42 +259,6 @@ def _open(run: Path, data_dir: Path | None):
     config, predictor = open_run(run)
     config = replace(config, data_dir=str(data_dir)) if data_dir else config
     return config, predictor, load_data(config)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _options(pairs: list[str]) -> dict[str, Any]:
-    """name=value pairs; a value is JSON where it can be (numbers, true, null), text otherwise."""
-    found = {}
-    for pair in pairs:
-        name, mark, value = pair.partition("=")
-        if not mark:
-            raise InputError(f"--option {pair!r}: write name=value, for example hidden=64")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    from .checkpoint import json_text
-
-    typer.echo(json_text(data))
-
-
-def _print_metrics(found: dict[str, dict[str, float]]) -> None:
-    names = list(next(iter(found.values())))
-    _print_table(["", *names], [[name, *[f"{row[key]:.4f}" for key in names]] for name, row in found.items()])
-
-
-def _print_table(header: list[str], rows: list[list[str]]) -> None:
-    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-    for line in [header, *rows]:
-        cells = [line[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]]
-        typer.echo("  ".join(cells).rstrip())
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ class Estimator(BaseEstimator):
     training: dict[str, Any] | None
     warm_start: bool
     verbose: int
+    predictor_: Predictor  # what was learned, once fitted
+    conformal_: Conformal | None
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
@@ -88,7 +90,7 @@ class Estimator(BaseEstimator):
         if fresh:
             recipe = Recipe(params["path"], params["time_channel"], params["intensity"])
             frame = Frame.learn(series, self.task, recipe, tuple(np.asarray([] if classes is None else classes).tolist()))
-            suited = auto.model_options(self.model, frame.spec, series.lengths, config.batch)
+            suited = auto.model_options(self.model, frame.spec.channels, series.lengths, config.batch)
             options = {**suited, **(self.options or {})}
             model = build(self.model, frame.spec, seed=config.seed, **options)
         else:
@@ -104,7 +106,12 @@ class Estimator(BaseEstimator):
     def _config(self, samples: int, given: dict[str, Any]) -> TrainConfig:
         params = self.get_params()
         mine = {key: params[key] for key in ("epochs", "batch", "rate") if params[key] is not None}
-        settings = {**auto.training_options(samples), "stop_on": "validation", "seed": _seed(params["random_state"])}
+        settings = {
+            **auto.training_options(samples),
+            "rate": auto.RATE,
+            "stop_on": "validation",
+            "seed": _seed(params["random_state"]),
+        }
         try:
             return TrainConfig(**{**settings, **mine, **(self.training or {}), **given})
         except TypeError as error:
@@ -127,9 +134,9 @@ class Estimator(BaseEstimator):
     # Reading ------------------------------------------------------------------------------------------------------
 
     def _form(self) -> Form:
-        names = ("layout", "id", "time", "values", "target", "static")
         params = self.get_params()
-        return Form(**{name: params.get(name) for name in names})
+        names = ("id", "time", "values", "target", "static")
+        return Form(params["layout"], **{name: params.get(name) for name in names})
 
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
@@ -275,7 +282,7 @@ def _tell_cost(trainer: Trainer, lengths: np.ndarray) -> None:
     if seconds >= auto.LONG:
         note(
             f"{trainer.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
-            f"about {auto.told(seconds)} if training does not stop early. Fewer epochs=, or a smaller options= hidden, cost less."
+            f"about {auto.told(seconds)} if it does not stop early. Fewer epochs=, or a smaller options= hidden, cost less."
         )
 
 

@@ -42,6 +42,8 @@ class LeapClassifier(Estimator):
     """
 
     task = "classification"
+    class_weight: Any
+    pos_weight: float | None
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class LeapClassifier(Estimator):
         intensity: bool = False,
         epochs: int | None = None,
         batch: int | None = None,
-        rate: float | None = 2e-3,
+        rate: float | None = None,
         training: dict[str, Any] | None = None,
         validation: float = 0.15,
         class_weight: Any = "balanced",
@@ -126,7 +128,7 @@ class LeapRegressor(Estimator):
         intensity: bool = False,
         epochs: int | None = None,
         batch: int | None = None,
-        rate: float | None = 2e-3,
+        rate: float | None = None,
         training: dict[str, Any] | None = None,
         validation: float = 0.15,
         calibration: float = 0.0,
@@ -148,7 +150,7 @@ class LeapRegressor(Estimator):
 
     def _check_target(self, series: Series) -> None:
         if np.asarray(series.target).ndim != 1:
-            raise InputError(f"y has shape {np.shape(series.target)}; LeapRegressor predicts one number a sample")
+            raise InputError(f"y has shape {np.asarray(series.target).shape}; LeapRegressor predicts one number a sample")
 
     def _score(self, series: Series) -> float:
         truth = np.asarray(series.target, float)
@@ -175,6 +177,10 @@ class LeapForecaster(Estimator):
     """
 
     task = "forecasting"
+    horizon: int | Sequence[float]
+    window: int | None
+    stride: int | None
+    window_: int | None
 
     def __init__(
         self,
@@ -189,7 +195,7 @@ class LeapForecaster(Estimator):
         intensity: bool = False,
         epochs: int | None = None,
         batch: int | None = None,
-        rate: float | None = 2e-3,
+        rate: float | None = None,
         training: dict[str, Any] | None = None,
         validation: float = 0.15,
         calibration: float = 0.15,
@@ -211,10 +217,11 @@ class LeapForecaster(Estimator):
     def forecast_times(self, X) -> np.ndarray:
         """The times for which `predict` answers, (sample, step): steps are one typical gap long."""
         series = self._new_series(X)
-        ahead = (
-            np.arange(1, self.horizon + 1) * self.predictor_.frame.scaler.time_unit if _steps(self.horizon) else self.horizon
-        )
-        return series.times[series.offsets[1:] - 1, None] + np.asarray(ahead, float)
+        frame = self.predictor_.frame
+        ahead = np.arange(1, frame.spec.output[0] + 1) * frame.scaler.time_unit
+        if self.window_ is not None and not _steps(self.horizon):
+            ahead = np.asarray(self.horizon, float)
+        return series.times[series.offsets[1:] - 1, None] + ahead
 
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
         series = read(X, y, self._form())
@@ -227,7 +234,7 @@ class LeapForecaster(Estimator):
         return last_window(super()._new_series(X), self.window_)
 
     def _check_target(self, series: Series) -> None:
-        shape, channels = np.shape(series.target), series.values.shape[1]
+        shape, channels = np.asarray(series.target).shape, series.values.shape[1]
         if len(shape) != 3 or shape[2] != channels:
             raise InputError(f"y has shape {shape}; future values are (sample, step, channel), here with {channels} channels")
 
@@ -264,7 +271,7 @@ def load(path: Path | str) -> Estimator:
     predictor = Predictor.restore(path, arrays, about)
     frame, kept = predictor.frame, about.get("estimator", {})
     recipe = {"path": frame.recipe.scheme, "time_channel": frame.recipe.time, "intensity": frame.recipe.intensity}
-    made = ESTIMATORS[frame.task](predictor.name, options=predictor.options, **recipe)
+    made = ESTIMATORS[frame.task]().set_params(model=predictor.name, options=predictor.options, **recipe)
     try:
         made.set_params(**kept.get("params", {}))
     except ValueError as error:

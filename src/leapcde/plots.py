@@ -51,7 +51,7 @@ def plot_importance(times: np.ndarray, importance: np.ndarray, channels: Sequenc
         axis.axhline(0.0, color=GREY, lw=0.6)
         axis.set_ylim(-1.05 * top, 1.05 * top)
         axis.set_ylabel(name, parse_math=False)
-    axes[-1].set_xlabel(f"time; bars: {unit}")
+    axes[-1].set_xlabel(f"time; bars: {unit}", parse_math=False)
     return figure
 
 

@@ -136,7 +136,8 @@ class CarriedStream(Stream):
             self.start = time
         scaled = frame.scaler.scale(values[None])
         mask = ~np.isnan(scaled)
-        row = (np.float32([(time - self.start) / frame.scaler.time_unit]), np.where(mask, scaled, 0), np.float32(mask))
+        since = np.array([(time - self.start) / frame.scaler.time_unit], np.float32)
+        row = (since, np.where(mask, scaled, 0), mask.astype(np.float32))
         if self.carry is None:
             self.carry = checked(_begin, self.predictor.model, frame.recipe, row, _scaled_static(frame, self.static))
         elif mask.any():

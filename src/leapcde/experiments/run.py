@@ -144,10 +144,10 @@ def summary(config: RunConfig, result: Result, data: Dataset) -> dict[str, Any]:
 def open_run(folder: Path) -> tuple[RunConfig, Predictor]:
     """A saved run: what was asked, and the trained model."""
     if not folder.is_dir():
-        raise InputError(f"there is no run folder {folder}; 'leapcde train' makes one")
+        raise InputError(f"there is no run folder {folder}; 'leapcde fit' and 'leapcde train' make one")
     config = read_config(folder)
     if not (folder / MODEL).exists():
-        raise CheckpointError(f"the training of {folder} is not finished: repeat its 'leapcde train' command to go on with it")
+        raise CheckpointError(f"the training of {folder} is not finished: repeat the command that made it to go on with it")
     return config, Predictor.load(folder / MODEL)
 
 
