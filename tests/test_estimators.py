@@ -72,7 +72,7 @@ def xarray_of(samples, **dims) -> xr.DataArray:
 FORMS = {
     "pairs": (lambda s: s, Form()),
     "series": (lambda s: as_series(s), Form()),
-    "list of series": (lambda s: list(as_series(s)[i] for i in range(len(s))), Form()),
+    "list of series": (lambda s: [as_series(s)[i] for i in range(len(s))], Form()),
     "pairs, channels first": (lambda s: [(t, x.T) for t, x in s], Form(layout="channels_first")),
     "pandas": (lambda s: table_of(s).sample(frac=1, random_state=0), Form(id="id", time="t")),
     "polars": (lambda s: pl.from_pandas(table_of(s)), Form(id="id", time="t", values=("height", "angle"))),
@@ -132,7 +132,7 @@ def test_tables_from_fit_to_predict(pairs, labels):
     assert named.predictor_.frame.spec.static == 1
     new = table.drop(columns="label")
     assert named.predict(new).tolist() == named.predict(pl.from_pandas(new)).tolist()
-    with pytest.raises(InputError, match="'angle'"):
+    with pytest.raises(InputError, match="trained on 2"):
         named.predict(new.drop(columns="angle"))
 
 
@@ -262,7 +262,7 @@ def test_regression_with_intervals(pairs, tmp_path):
     one.save(tmp_path / "a.safetensors")
     assert np.array_equal(leapcde.load(tmp_path / "a.safetensors").predict_interval(X, 0.8)[0], low)
     assert np.isinf(one.predict_interval(X[:1], 0.999)[0]).all()  # too few were held out to promise that much
-    with pytest.raises(InputError, match="calibration=0.15"):
+    with pytest.raises(InputError, match=r"calibration=0\.15"):
         LeapRegressor("ncde", **QUICK).fit(X, speed).predict_interval(X)
     with pytest.raises(InputError, match="one number a sample"):
         LeapRegressor("ncde", **QUICK).fit(X, np.stack([speed, speed], 1))

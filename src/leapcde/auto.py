@@ -13,8 +13,8 @@ from .models import count_parameters, options_of
 from .models.base import Model
 from .train import TrainConfig
 
-RATE = 2e-3  # the highest of a cosine schedule
-UPDATES = 2400  # how many steps of the optimiser a run should have, if time allows
+FEW = 500  # samples, of which so few steps are made that each may be longer
+UPDATES = 1700  # how many steps of the optimiser a run should have, if time allows
 MEMORY = 2e9  # bytes that one training step may keep for its backward pass before it recomputes them instead
 LONG = 20.0  # seconds of training from which a person wants to know before
 
@@ -38,15 +38,15 @@ def model_options(name: str, channels: int, lengths: np.ndarray, batch: int) -> 
 
 
 def training_options(samples: int) -> dict[str, Any]:
-    """Batch, epochs and patience for so many training samples.
+    """Batch, epochs, patience and the highest rate of the cosine schedule for so many training samples.
 
     >>> training_options(1700)
-    {'batch': 32, 'epochs': 44, 'patience': 11}
+    {'batch': 32, 'epochs': 31, 'patience': 8, 'rate': 0.002}
     """
     batch = int(np.clip(2 ** np.floor(np.log2(max(samples, 1) / 40 + 1e-9)), 8, 128))
     steps = -(-samples // batch)
-    epochs = int(np.clip(UPDATES // steps, 20, 200))
-    return {"batch": batch, "epochs": epochs, "patience": max(8, epochs // 4)}
+    epochs = int(np.clip(UPDATES // steps, 20, 150))
+    return {"batch": batch, "epochs": epochs, "patience": max(8, epochs // 4), "rate": 4e-3 if samples < FEW else 2e-3}
 
 
 def training_seconds(model: Model, lengths: np.ndarray, config: TrainConfig) -> float:

@@ -67,7 +67,7 @@ def fit(
     patience: Patience = None,
     weight_penalty: Penalty = None,
     balanced: Balanced = True,
-    path: PathName = "natural",
+    path: PathName = "linear",
     time_channel: TimeChannel = True,
     intensity: Intensity = False,
     option: ModelOption = None,
@@ -127,7 +127,7 @@ def tune(
 
     columns = _columns(file, id, time, target, values, static, window, horizon, task)
     training = {"epochs": epochs, "seed": seed, "class_weight": "balanced"}
-    config, loaded = own_run(file, columns, model=model, drop=0.0, options={}, recipe=Recipe(), training=training)
+    config, loaded = own_run(file, columns, model=model, drop=0.0, options={}, recipe=Recipe("linear"), training=training)
     folder = out or Path("tuning") / f"{file.stem}-{model}"
     with watch_count(f"trials of {model}", trials, quiet=quiet or as_json) as progress:
         study = search(

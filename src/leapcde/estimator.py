@@ -95,7 +95,7 @@ class Estimator(BaseEstimator):
             model = build(self.model, frame.spec, seed=config.seed, **options)
         else:
             frame, options, model = self.predictor_.frame, self.predictor_.options, self.predictor_.model
-        config = self._weighted(config, frame)
+        config = self._weighted(config, frame, series)
         if held is None:
             held = series
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
@@ -108,7 +108,6 @@ class Estimator(BaseEstimator):
         mine = {key: params[key] for key in ("epochs", "batch", "rate") if params[key] is not None}
         settings = {
             **auto.training_options(samples),
-            "rate": auto.RATE,
             "stop_on": "validation",
             "seed": _seed(params["random_state"]),
         }
@@ -117,7 +116,7 @@ class Estimator(BaseEstimator):
         except TypeError as error:
             raise InputError(f"training: {error}; it takes the fields of leapcde.TrainConfig") from None
 
-    def _weighted(self, config: TrainConfig, frame: Frame) -> TrainConfig:
+    def _weighted(self, config: TrainConfig, frame: Frame, series: Series) -> TrainConfig:
         return config
 
     def _keep(self, predictor: Predictor, fitted: Fitted | None = None) -> None:
@@ -172,7 +171,8 @@ class Estimator(BaseEstimator):
 
     def predict(self, X) -> np.ndarray:
         """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
-        return self.predictor_.predict(self._new_series(X))
+        series = self._new_series(X)
+        return self.predictor_.predict(series)
 
     def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
         """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
@@ -190,14 +190,16 @@ class Estimator(BaseEstimator):
 
     def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `Predictor.path`."""
-        return self.predictor_.path(self._new_series(X), queries)
+        series = self._new_series(X)
+        return self.predictor_.path(series, queries)
 
     def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
         """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
 
         `of` picks the answer: a class, or (step, channel) of a forecast; the predicted class and the mean by default.
         """
-        return explanation(self.predictor_, self._new_series(X), of=of, steps=steps)
+        series = self._new_series(X)
+        return explanation(self.predictor_, series, of=of, steps=steps)
 
     def permutation_importance(self, X, y=None, *, repeats: int = 5, random_state: Any = 0) -> dict[str, tuple[float, float]]:
         """How much the score falls when a channel's observed values are shuffled: {channel: (mean, deviation)}."""

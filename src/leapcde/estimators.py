@@ -27,7 +27,7 @@ class LeapClassifier(Estimator):
     """Classify series, each with its own times, length and holes.
 
     Parameters: `model` is any name of `leapcde models`, `options` its options (the rest is chosen from the data's
-    shape). `path` ("natural", "linear", "hermite", "rectilinear"), `time_channel` and `intensity` say how X is made;
+    shape). `path` ("linear", "natural", "hermite", "rectilinear"), `time_channel` and `intensity` say how X is made;
     use intensity where being measured tells something. `epochs`, `batch`, `rate` and `training` (other fields of
     `TrainConfig`) are chosen when None. `validation` is the share held out to choose weights. `class_weight` is
     "balanced", None, or {class: weight}; `pos_weight` weighs the second of two classes. `layout="channels_first"`
@@ -50,7 +50,7 @@ class LeapClassifier(Estimator):
         model: str = "leap",
         *,
         options: dict[str, Any] | None = None,
-        path: str = "natural",
+        path: str = "linear",
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
@@ -74,11 +74,13 @@ class LeapClassifier(Estimator):
 
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities, columns in the order of `classes_`. With class weights they are those of a reweighed population."""
-        return self.predictor_.predict_proba(self._new_series(X))
+        series = self._new_series(X)
+        return self.predictor_.predict_proba(series)
 
     def decision_function(self, X) -> np.ndarray:
         """Class scores before the softmax; for two classes, the second's lead over the first."""
-        raw = self.predictor_.raw(self._new_series(X))
+        series = self._new_series(X)
+        raw = self.predictor_.raw(series)
         return raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 else raw
 
     def _check_target(self, series: Series) -> None:
@@ -89,7 +91,13 @@ class LeapClassifier(Estimator):
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, labels=np.asarray(series.target), seed=seed)
 
-    def _weighted(self, config: TrainConfig, frame: Frame) -> TrainConfig:
+    def _weighted(self, config: TrainConfig, frame: Frame, series: Series) -> TrainConfig:
+        if self.class_weight == "balanced" and self.pos_weight is None:
+            # Counted here and not in training, because a part of the data need not show every class.
+            counts = np.bincount(frame.encode_target(np.asarray(series.target)), minlength=len(frame.classes))
+            return replace(
+                config, class_weight=tuple(np.where(counts, counts.sum() / (counts > 0).sum() / np.maximum(counts, 1), 1))
+            )
         return replace(config, class_weight=_class_weight(self.class_weight, self.pos_weight, frame.classes))
 
     def _keep(self, predictor: Predictor, fitted: Fitted | None = None) -> None:
@@ -123,7 +131,7 @@ class LeapRegressor(Estimator):
         model: str = "leap",
         *,
         options: dict[str, Any] | None = None,
-        path: str = "natural",
+        path: str = "linear",
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
@@ -190,7 +198,7 @@ class LeapForecaster(Estimator):
         window: int | None = None,
         stride: int | None = None,
         options: dict[str, Any] | None = None,
-        path: str = "natural",
+        path: str = "linear",
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,

@@ -27,7 +27,7 @@ def own_run(
     bare = RunConfig(data=path, model=model, drop=drop, recipe=recipe, columns=columns, digest=digest_of(path))
     loaded = load_data(bare)
     given = {key: value for key, value in training.items() if value is not None}
-    chosen = {**auto.training_options(len(loaded.train)), "rate": auto.RATE, "stop_on": "validation", **given}
+    chosen = {**auto.training_options(len(loaded.train)), "stop_on": "validation", **given}
     if loaded.task != "classification":
         chosen.pop("class_weight", None)
     config = TrainConfig(**chosen)
