@@ -145,17 +145,22 @@ def predict(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns that training saw.")],
     out: Annotated[Path | None, typer.Option(help="Write a CSV instead of printing it.")] = None,
+    coverage: Annotated[
+        float | None, typer.Option(help="Also the ends of intervals that hold the truth so often: 0.9.")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
     from .checkpoint import write_text
+    from .estimators import load
     from .experiments.predictions import predictions_table
     from .experiments.run import open_run
 
     config, predictor = open_run(run)
-    table = predictions_table(config, predictor, file)
+    conformal = None if coverage is None else load(run).conformal_
+    table = predictions_table(config, predictor, file, conformal=conformal, coverage=coverage)
     text = table.to_csv(index=False)
     if out is not None:
         write_text(out, text)

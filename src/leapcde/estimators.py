@@ -95,9 +95,8 @@ class LeapClassifier(Estimator):
         if self.class_weight == "balanced" and self.pos_weight is None:
             # Counted here and not in training, because a part of the data need not show every class.
             counts = np.bincount(frame.encode_target(np.asarray(series.target)), minlength=len(frame.classes))
-            return replace(
-                config, class_weight=tuple(np.where(counts, counts.sum() / (counts > 0).sum() / np.maximum(counts, 1), 1))
-            )
+            weights = counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1))
+            return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
         return replace(config, class_weight=_class_weight(self.class_weight, self.pos_weight, frame.classes))
 
     def _keep(self, predictor: Predictor, fitted: Fitted | None = None) -> None:
