@@ -272,7 +272,7 @@ def test_any_series_gets_a_number_unless_its_times_are_wrong(small, rows):
     t = np.array([row[0] for row in rows])
     x = np.array([[np.nan if cell is None else cell for cell in row[1:]] for row in rows])
     if (np.diff(t) <= 0).any():
-        with pytest.raises(LeapError, match="backwards|appears twice"):
+        with pytest.raises(LeapError, match=r"backwards|appears twice"):
             small.predict([(t, x)])
     else:
         assert np.isfinite(small.predict([(t, x)])).all()

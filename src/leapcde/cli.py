@@ -145,9 +145,7 @@ def predict(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns that training saw.")],
     out: Annotated[Path | None, typer.Option(help="Write a CSV instead of printing it.")] = None,
-    coverage: Annotated[
-        float | None, typer.Option(help="Also the ends of intervals that hold the truth so often: 0.9.")
-    ] = None,
+    coverage: Annotated[float | None, typer.Option(help="Add ends of intervals that hold the truth so often: 0.9.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,

@@ -302,9 +302,7 @@ def buckets(lengths: np.ndarray, most: int = 4, waste: float = 1.15) -> list[tup
 def _moments(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     seen = ~np.isnan(values)
     if np.abs(values, where=seen, out=np.zeros(values.shape)).max(initial=0.0) > 1e150:
-        raise InputError(
-            "some values are too large to be standardised (above 1e150); use other units, or NaN if they mean nothing"
-        )
+        raise InputError("values above 1e150 are too large to be standardised; use other units, or NaN if they mean nothing")
     count = np.maximum(seen.sum(0), 1)
     filled = np.where(seen, values, 0.0).astype(np.float64)
     mean = filled.sum(0) / count
