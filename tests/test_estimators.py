@@ -25,7 +25,7 @@ from leapcde.datasets import hopper
 from leapcde.inputs import Form, join, read
 
 TINY = {"hidden": 4, "width": 4, "depth": 1}
-QUICK = {"options": TINY, "path": "linear", "epochs": 4, "batch": 16, "rate": 0.02}
+QUICK = {"options": TINY, "interpolation": "linear", "epochs": 4, "batch": 16, "rate": 0.02}
 CLASSES = ["falls", "rises"]
 
 

@@ -71,7 +71,7 @@ def test_equals_batch_at_every_prefix(data, model, recipe):
 
 
 def test_the_estimator_streams_what_it_predicts(data):
-    fitted = LeapClassifier("ncde", path="hermite", options=SMALL, epochs=1).fit(data)
+    fitted = LeapClassifier("ncde", interpolation="hermite", options=SMALL, epochs=1).fit(data)
     live = fitted.stream(static=data.static[0])
     for t, x in zip(*data.sample(0), strict=True):
         live.push(t, x)
@@ -120,8 +120,8 @@ def test_regression_dates_and_mistakes(data):
 
 def test_refuses_what_is_not_causal(data):
     for recipe, options, words in [
-        (Recipe("natural"), {}, "path='hermite'"),
-        (Recipe("linear"), {}, "path='hermite'"),
+        (Recipe("natural"), {}, "interpolation='hermite'"),
+        (Recipe("linear"), {}, "interpolation='hermite'"),
         (Recipe("hermite"), {"decoder_steps": None}, "decoder_steps=24"),
         (Recipe("hermite"), {"solver": "adaptive-tsit5"}, "fixed solver"),
     ]:

@@ -88,7 +88,7 @@ class Estimator(BaseEstimator):
         params = self.get_params()
         config = self._config(len(series), given)
         if fresh:
-            recipe = Recipe(params["path"], params["time_channel"], params["intensity"])
+            recipe = Recipe(params["interpolation"], params["time_channel"], params["intensity"])
             frame = Frame.learn(series, self.task, recipe, tuple(np.asarray([] if classes is None else classes).tolist()))
             suited = auto.model_options(self.model, frame.spec.channels, series.lengths, config.batch)
             options = {**suited, **(self.options or {})}

@@ -27,7 +27,7 @@ class LeapClassifier(Estimator):
     """Classify series, each with its own times, length and holes.
 
     Parameters: `model` is any name of `leapcde models`, `options` its options (the rest is chosen from the data's
-    shape). `path` ("linear", "natural", "hermite", "rectilinear"), `time_channel` and `intensity` say how X is made;
+    shape). `interpolation` ("linear", "natural", "hermite", "rectilinear"), `time_channel` and `intensity` say how X is made;
     use intensity where being measured tells something. `epochs`, `batch`, `rate` and `training` (other fields of
     `TrainConfig`) are chosen when None. `validation` is the share held out to choose weights. `class_weight` is
     "balanced", None, or {class: weight}; `pos_weight` weighs the second of two classes. `layout="channels_first"`
@@ -50,7 +50,7 @@ class LeapClassifier(Estimator):
         model: str = "leap",
         *,
         options: dict[str, Any] | None = None,
-        path: str = "linear",
+        interpolation: str = "linear",
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
@@ -130,7 +130,7 @@ class LeapRegressor(Estimator):
         model: str = "leap",
         *,
         options: dict[str, Any] | None = None,
-        path: str = "linear",
+        interpolation: str = "linear",
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
@@ -197,7 +197,7 @@ class LeapForecaster(Estimator):
         window: int | None = None,
         stride: int | None = None,
         options: dict[str, Any] | None = None,
-        path: str = "linear",
+        interpolation: str = "linear",
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
@@ -277,7 +277,7 @@ def load(path: Path | str) -> Estimator:
     arrays, about = load_file(path, "model")
     predictor = Predictor.restore(path, arrays, about)
     frame, kept = predictor.frame, about.get("estimator", {})
-    recipe = {"path": frame.recipe.scheme, "time_channel": frame.recipe.time, "intensity": frame.recipe.intensity}
+    recipe = {"interpolation": frame.recipe.scheme, "time_channel": frame.recipe.time, "intensity": frame.recipe.intensity}
     made = ESTIMATORS[frame.task]().set_params(model=predictor.name, options=predictor.options, **recipe)
     try:
         made.set_params(**kept.get("params", {}))

@@ -20,6 +20,7 @@ from .prepare import Scaler, without_empty_rows
 from .series import Series
 from .train import Fitted, TrainConfig, checked, fit, predict, targets
 
+STRANGE = 1e4  # deviations from the training mean that deserve a warning
 FAR = 2.0  # a sample that lasts so many times longer than the longest of training deserves a warning
 
 
@@ -149,7 +150,7 @@ class Predictor:
     def raw(self, series: Series) -> np.ndarray:
         """What the model says before it is decoded: class scores (logits), or standardised values."""
         _warn_unseen(series)
-        _warn_long(series, self.frame)
+        _warn_far(series, self.frame)
         found = predict(self.model, self.frame.encode(replace(series, target=None), round_to=8))
         _check_finite(found, series, self.frame)
         return found
@@ -315,8 +316,13 @@ def _warn_coarse_times(scaled: Series) -> None:
         warnings.warn(message + "split such samples, or thin out their bursts", LeapWarning, stacklevel=4)
 
 
-def _warn_long(series: Series, frame: Frame) -> None:
-    """A model knows nothing of times far beyond those it was trained on; often the unit of time is another one."""
+def _warn_far(series: Series, frame: Frame) -> None:
+    """A model knows nothing of times and values far beyond those it was trained on; often the unit is another one."""
+    away = np.abs((series.values - np.array(frame.scaler.mean)) / np.array(frame.scaler.std))
+    most = np.max(np.where(np.isnan(away), 0.0, away), axis=0, initial=0.0)
+    if most.max() > STRANGE:
+        channel = f"channel {frame.channels[int(most.argmax())]!r} is {most.max():.3g} deviations away from the training mean. "
+        warnings.warn(channel + "Is the unit the same? Predictions are a guess there", LeapWarning, stacklevel=4)
     duration = series.times[series.offsets[1:] - 1] - series.times[series.offsets[:-1]]
     seen = frame.spec.span * frame.scaler.time_unit
     far = duration > FAR * seen

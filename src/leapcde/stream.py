@@ -264,7 +264,7 @@ def _check_causal(predictor: Predictor) -> None:
     if scheme not in CAUSAL:
         raise InputError(
             f"a {scheme!r} path changes in its past when observations arrive, so it cannot be streamed; "
-            f"fit with path='hermite' or path='rectilinear'"
+            f"fit with interpolation='hermite' or 'rectilinear' (--path on the command line)"
         )
     if isinstance(model, Streamable):
         return
