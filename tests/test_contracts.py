@@ -16,40 +16,29 @@ TINY = {"hidden": 4, "width": 4, "depth": 1}
 # scikit-learn's samples are rows of one table: (sample, feature). Here a 2-D array is (sample, time), so its second axis is a
 # length, which may differ from sample to sample, and not a number of features, which may not.
 TABLE_ONLY = {
-    "check_n_features_in": "a 2-D array has one channel, whatever its length",
+    "check_n_features_in": "n_features_in_ counts channels, and a 2-D array has one, whatever its length",
     "check_n_features_in_after_fitting": "series may be longer or shorter when predicted from",
-    "check_estimators_partial_fit_n_features": "the same",
-    "check_dataframe_column_names_consistency": "a table is long here, and needs the names of its id and time columns",
-    "check_fit2d_1feature": "one point of time is a series: it is fitted, as the check allows, but with a note",
-    "check_fit2d_1sample": "refused with another message than the check looks for",
-    "check_fit1d": "a list of numbers is refused with another message than the check looks for",
-    "check_estimators_empty_data_messages": "an array of no features is an array of no times: refused with another message",
-    "check_estimators_nan_inf": "NaN is a missing value, not a mistake; infinity is refused",
-    "check_estimator_sparse_array": "a sparse zero is a value, not a hole; refused with our own error",
-    "check_estimator_sparse_matrix": "the same",
-    "check_complex_data": "refused with another message than the check looks for",
-    "check_dtype_object": "refused with another message than the check looks for",
-    "check_classifiers_train": "wants other lengths to be refused",
-    "check_regressors_train": "wants R² > 0.5 on the same",
-    "check_classifiers_one_label": "one class is refused",
-    "check_supervised_y_2d": "a column as y is taken without a warning",
-    "check_supervised_y_no_nan": "refused with another message than the check looks for",
-    "check_requires_y_none": "warns where the message differs",
-    "check_readonly_memmap_input": "needs writeable joblib temporary files",
-    "check_estimators_dtypes": "integers 0 to 20 make the same series; the check's random table has 1e5 long rows",
+    "check_estimators_partial_fit_n_features": "series may be longer or shorter in another part of the data",
+    "check_estimators_empty_data_messages": "an array without columns is one without times: refused in other words",
+    "check_fit2d_predict1d": "refused in other words",
+    "check_dtype_object": "a dictionary among the numbers is refused, but with a ValueError",
+    "check_classifiers_train": "wants a trained model; one epoch with four states is quick, not good",
+    "check_class_weight_classifiers": "the same; test_class_weights looks at a trained one",
+    "check_regressors_train": "the same",
 }
 
 
-@pytest.mark.parametrize("make", [LeapClassifier, LeapRegressor])
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learn(make):
-    one = make("ncde", options=TINY, interpolation="linear", epochs=1, validation=0.0)
-    found = sklearn_check(one, on_fail=None, on_skip=None, expected_failed_checks=TABLE_ONLY)
-    failed = {row["check_name"]: str(row["exception"]) for row in found if row["status"] == "failed"}
-    assert not failed
-    passed = {row["check_name"] for row in found if row["status"] == "passed"}
-    assert {"check_fit_idempotent", "check_estimators_pickle", "check_dict_unchanged", "check_get_params_invariance"} <= passed
-    assert len(passed) >= 25
+def test_scikit_learn():
+    needless = set(TABLE_ONLY)
+    for make in (LeapClassifier, LeapRegressor):
+        one = make("ncde", options=TINY, epochs=1, validation=0.0)
+        found = sklearn_check(one, on_fail=None, on_skip=None, expected_failed_checks=TABLE_ONLY)
+        assert not {row["check_name"]: str(row["exception"]) for row in found if row["status"] == "failed"}
+        needless -= {row["check_name"] for row in found if row["status"] == "xfail"}
+        passed = {row["check_name"] for row in found if row["status"] == "passed"}
+        assert {"check_fit_idempotent", "check_estimators_pickle", "check_dict_unchanged"} <= passed and len(passed) >= 30
+    assert not needless, "these checks pass by now; take them off the list"
 
 
 class AeonLeap(BaseClassifier):

@@ -14,6 +14,7 @@ from leapcde import (
     LeapError,
     LeapForecaster,
     LeapRegressor,
+    LeapWarning,
     Predictor,
     Recipe,
     as_series,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import DataConversionWarning
 
 from .errors import InputError, Problems, choose
 from .series import Series, as_series, check, from_table
@@ -72,9 +74,24 @@ def _series(data: Any, form: Form, with_target: bool) -> Series:
         return _from_table(data, form, with_target)
     if isinstance(data, (list, tuple)) and data and all(isinstance(item, Series) for item in data):
         return join(data)
+    if not hasattr(data, "__len__") and hasattr(data, "__array__"):
+        data = np.asarray(data)
+    kind = getattr(getattr(data, "dtype", None), "kind", "")
+    if kind == "O":
+        data = _as_numbers(data)
+    if kind == "c":
+        raise InputError("Complex data not supported: give numbers, the real and the imaginary part as channels of their own")
     if hasattr(data, "toarray"):
         raise InputError("sparse matrices cannot be read: zeros in them are not missing values; give a dense array with NaN")
     return as_series(_channels_last(data) if form.layout == "channels_first" else data)
+
+
+def _as_numbers(data: Any) -> Any:
+    """An array of objects that are numbers, as numbers; else as it is, for `as_series` to say what is wrong."""
+    try:
+        return np.asarray(data).astype(float)
+    except (TypeError, ValueError):
+        return data
 
 
 def _channels_last(data: Any) -> Any:
@@ -135,4 +152,8 @@ def _flat(target: Any) -> Any:
     """A target given as one column, as scikit-learn allows, is one number a sample."""
     array = target.to_numpy() if hasattr(target, "to_numpy") else target
     shape = getattr(array, "shape", ())
-    return np.asarray(array).ravel() if len(shape) == 2 and shape[1] == 1 else array
+    if len(shape) != 2 or shape[1] != 1:
+        return array
+    message = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
+    warnings.warn(message, DataConversionWarning, stacklevel=4)  # in scikit-learn's words, for its tools
+    return np.asarray(array).ravel()
