@@ -6,11 +6,15 @@ import json
 from contextlib import contextmanager
 
 import pytest
+from aeon.datasets import load_basic_motions
 
+from leapcde import LeapClassifier
 from leapcde.console import Hooks
+from leapcde.datasets import load
 from leapcde.experiments.demo import demo
 from leapcde.experiments.presets import paper_options
 from leapcde.experiments.run import RunConfig, load_data, run
+from leapcde.inputs import join
 from leapcde.train import TrainConfig
 
 pytestmark = pytest.mark.slow
@@ -41,3 +45,20 @@ def test_character_trajectories_with_30_percent_dropped(model, data_dir):
     result = run(config, load_data(config), on_epoch=rows.append)
     print([round(row["accuracy"], 4) for row in rows], result.metrics)
     assert result.metrics["test"]["accuracy"] >= 0.97
+
+
+# The estimators with nothing set: what a newcomer gets. Seconds are printed, not judged; they are the machine's.
+
+
+def test_defaults_on_character_trajectories(data_dir):
+    data = load("character-trajectories", data_dir=data_dir)
+    fitted = LeapClassifier().fit(join([data.train, data.validation]))
+    print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_))
+    assert fitted.score(data.test) >= 0.95
+
+
+def test_defaults_on_basic_motions():
+    (X, y), (X_new, y_new) = (load_basic_motions(split=part) for part in ("train", "test"))
+    fitted = LeapClassifier(layout="channels_first").fit(X, y)
+    print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_), fitted.score(X_new, y_new))
+    assert fitted.score(X_new, y_new) >= 0.95

@@ -49,7 +49,9 @@ class Frame:
         if task == "classification":
             classes = tuple(np.unique([*train.target.tolist(), *classes]).tolist())
             if len(classes) < 2:
-                raise InputError(f"every training sample has the class {classes[0]}: one class; give at least two classes")
+                raise InputError(
+                    f"every training sample has the class {np.unique(train.target)[0]}: one class; give at least two classes"
+                )
             output = (len(classes),)
         elif task == "forecasting":
             output = tuple(train.target.shape[1:])
