@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests run one process a core; each computes on one thread, so that they do not fight over cores.
 ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench numbers clean
+.PHONY: demo test test-slow lint bench numbers docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make lint       ruff and pyright"
 	@echo "make bench      speed, side by side with other libraries"
 	@echo "make numbers    write the records of results/ into README and docs"
+	@echo "make docs       the guide and the API reference as pages in site/"
 	@echo "make clean      remove the environment and caches"
 
 .venv/.dev: pyproject.toml constraints.txt
@@ -37,6 +38,10 @@ lint: .venv/.dev
 
 numbers: .venv/.dev
 	$(BIN)/python tools/fill_numbers.py
+
+docs: .venv/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m mkdocs build --strict
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/run.py
