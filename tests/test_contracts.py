@@ -11,6 +11,8 @@ from sklearn.utils.estimator_checks import check_estimator as sklearn_check
 
 from leapcde import LeapClassifier, LeapRegressor
 
+pytestmark = pytest.mark.slow  # a hundred fits of other shapes: compiling them takes minutes
+
 TINY = {"hidden": 4, "width": 4, "depth": 1}
 
 # scikit-learn's samples are rows of one table: (sample, feature). Here a 2-D array is (sample, time), so its second axis is a
@@ -20,6 +22,8 @@ TABLE_ONLY = {
     "check_n_features_in_after_fitting": "series may be longer or shorter when predicted from",
     "check_estimators_partial_fit_n_features": "series may be longer or shorter in another part of the data",
     "check_estimators_empty_data_messages": "an array without columns is one without times: refused in other words",
+    "check_classifier_data_not_an_array": "a table of features is refused: tables are long here, and need id= and time=",
+    "check_regressor_data_not_an_array": "the same",
     "check_fit2d_predict1d": "refused in other words",
     "check_dtype_object": "a dictionary among the numbers is refused, but with a ValueError",
     "check_classifiers_train": "wants a trained model; one epoch with four states is quick, not good",
