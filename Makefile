@@ -6,7 +6,7 @@ ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 # Short tests spend their time compiling, not computing: a lazy compiler saves a third of it.
 QUICK := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0" OMP_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench numbers clean
+.PHONY: demo test test-slow lint bench numbers docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make lint       ruff and pyright"
 	@echo "make bench      speed, side by side with other libraries"
 	@echo "make numbers    write the records of results/ into README and docs"
+	@echo "make docs       the guide and the API reference as pages in site/"
 	@echo "make clean      remove the environment and caches"
 
 .venv/.dev: pyproject.toml constraints.txt
@@ -39,6 +40,10 @@ lint: .venv/.dev
 
 numbers: .venv/.dev
 	$(BIN)/python tools/fill_numbers.py
+
+docs: .venv/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m mkdocs build --strict
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/run.py

@@ -78,13 +78,14 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
         for hour in np.sort(rng.choice(20, rng.integers(4, 9), replace=False)):
             heart = np.nan if rng.random() < 0.4 else 80 + 3 * sick * hour + rng.normal()
             rows.append({"patient": patient, "hour": hour, "heart": heart, "lactate": rng.normal(), "sepsis": sick})
-    quick = leapcde.TrainConfig(epochs=20, batch=8, rate=5e-3)
-    monkeypatch.setattr("leapcde.predictor.TrainConfig", lambda: quick)
+    small = {"hidden": 8, "width": 8, "depth": 1, "f_width": 8, "decoder_steps": 4}
+    monkeypatch.setattr("leapcde.auto.model_options", lambda *args: small)
+    monkeypatch.setattr("leapcde.auto.training_options", lambda samples: {"epochs": 15, "batch": 8, "rate": 1e-2})
     scope = {"table": pd.DataFrame(rows), "print": lambda *args: None}
     exec(code, scope)
-    assert scope["predictor"].evaluate(scope["test"])["auroc"] > 0.8
-    again = leapcde.Predictor.load("sepsis.safetensors")
-    assert np.array_equal(again.predict(scope["test"]), scope["predictor"].predict(scope["test"]))
+    assert scope["classifier"].predictor_.evaluate(scope["test"])["auroc"] > 0.8
+    again = leapcde.load("sepsis.safetensors")
+    assert np.array_equal(again.predict(scope["test"]), scope["classifier"].predict(scope["test"]))
 
 
 def test_own_data_example_runs_as_printed(monkeypatch):

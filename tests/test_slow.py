@@ -9,12 +9,15 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+from aeon.datasets import load_basic_motions
 
+from leapcde import LeapClassifier
 from leapcde.console import Hooks
-from leapcde.datasets import describe, hopper, mujoco
+from leapcde.datasets import describe, hopper, load, mujoco
 from leapcde.experiments.demo import demo
 from leapcde.experiments.presets import paper_options
 from leapcde.experiments.run import RunConfig, load_data, run
+from leapcde.inputs import join
 from leapcde.train import TrainConfig
 
 pytestmark = pytest.mark.slow
@@ -74,3 +77,20 @@ def test_sepsis_is_prepared_in_little_memory(data_dir, tmp_path):
     done = subprocess.run([sys.executable, "-c", MEASURE], env=env, capture_output=True, text=True, check=True)
     print(done.stdout)
     assert json.loads(done.stdout)["kilobytes"] < 2_000_000
+
+
+# The estimators with nothing set: what a newcomer gets. Seconds are printed, not judged; they are the machine's.
+
+
+def test_defaults_on_character_trajectories(data_dir):
+    data = load("character-trajectories", data_dir=data_dir)
+    fitted = LeapClassifier().fit(join([data.train, data.validation]))
+    print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_))
+    assert fitted.score(data.test) >= 0.95
+
+
+def test_defaults_on_basic_motions():
+    (X, y), (X_new, y_new) = (load_basic_motions(split=part) for part in ("train", "test"))
+    fitted = LeapClassifier(layout="channels_first").fit(X, y)
+    print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_), fitted.score(X_new, y_new))
+    assert fitted.score(X_new, y_new) >= 0.95

@@ -10,24 +10,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .batches import Batch, Recipe, make_buckets
+    from .checks import check_estimator
     from .errors import CheckpointError, InputError, LeapError, LeapWarning, SolveError, TrainingError
+    from .estimators import LeapClassifier, LeapForecaster, LeapRegressor, load
+    from .explain import Explanation
     from .models import Spec, build, count_parameters
     from .paths import Path, fit_path
     from .predictor import Frame, Predictor, learn
     from .prepare import Scaler, drop, pad, split, windows
     from .series import Series, as_series, from_table
     from .solve import Solver, solve
+    from .stream import Stream
     from .train import Fitted, History, TrainConfig, fit
 
 _WHERE = {
     "batches": ("Batch", "Recipe", "make_buckets"),
+    "checks": ("check_estimator",),
     "errors": ("CheckpointError", "InputError", "LeapError", "LeapWarning", "SolveError", "TrainingError"),
+    "estimators": ("LeapClassifier", "LeapForecaster", "LeapRegressor", "load"),
+    "explain": ("Explanation",),
     "models": ("Spec", "build", "count_parameters"),
     "paths": ("Path", "fit_path"),
     "predictor": ("Frame", "Predictor", "learn"),
     "prepare": ("Scaler", "drop", "pad", "split", "windows"),
     "series": ("Series", "as_series", "from_table"),
     "solve": ("Solver", "solve"),
+    "stream": ("Stream",),
     "train": ("Fitted", "History", "TrainConfig", "fit"),
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
@@ -36,11 +44,15 @@ __version__ = "0.1.0"
 __all__ = [
     "Batch",
     "CheckpointError",
+    "Explanation",
     "Fitted",
     "Frame",
     "History",
     "InputError",
+    "LeapClassifier",
     "LeapError",
+    "LeapForecaster",
+    "LeapRegressor",
     "LeapWarning",
     "Path",
     "Predictor",
@@ -50,16 +62,19 @@ __all__ = [
     "SolveError",
     "Solver",
     "Spec",
+    "Stream",
     "TrainConfig",
     "TrainingError",
     "as_series",
     "build",
+    "check_estimator",
     "count_parameters",
     "drop",
     "fit",
     "fit_path",
     "from_table",
     "learn",
+    "load",
     "make_buckets",
     "pad",
     "solve",

@@ -10,7 +10,35 @@ from typing import Annotated, Any
 import typer
 
 from .cli_data import data_app
-from .commands import DataDir, Json, Quiet, Seed, command, name_values, print_json, print_table
+from .cli_fit import fit_app
+from .commands import (
+    Balanced,
+    BatchSize,
+    DataDir,
+    Drop,
+    Epochs,
+    Intensity,
+    Json,
+    ModelName,
+    ModelOption,
+    Out,
+    PathName,
+    Patience,
+    Penalty,
+    Quiet,
+    Rate,
+    RunFolder,
+    Schedule,
+    Seed,
+    TimeChannel,
+    command,
+    do_run,
+    name_values,
+    names,
+    print_json,
+    print_metrics,
+    print_table,
+)
 from .errors import InputError, LeapError
 
 app = typer.Typer(
@@ -19,9 +47,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(fit_app)
 app.add_typer(data_app, name="data")
-
-RunFolder = Annotated[Path, typer.Argument(help="A folder that 'leapcde train' made.")]
 
 
 def main() -> None:
@@ -61,30 +88,22 @@ def demo(
 
 @command(app)
 def train(
-    data: Annotated[str, typer.Argument(help="A data set ('leapcde data list'), or a CSV, Parquet or .ts file.")],
-    model: Annotated[str, typer.Option(help="Name of a model; 'leapcde models' lists them.")] = "leap",
-    out: Annotated[Path | None, typer.Option(help="Run folder; default runs/DATA-MODEL-SEED.")] = None,
-    drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
-    id: Annotated[str | None, typer.Option(help="File: column that tells the samples apart.")] = None,
-    time: Annotated[str | None, typer.Option(help="File: column with the times.")] = None,
-    target: Annotated[str | None, typer.Option(help="File: column to predict, one value a sample.")] = None,
-    values: Annotated[str, typer.Option(help="File: value columns, comma-separated; default all others.")] = "",
-    static: Annotated[str, typer.Option(help="File: static columns, comma-separated.")] = "",
-    horizon: Annotated[int | None, typer.Option(min=1, help="File: forecast so many rows ahead.")] = None,
-    window: Annotated[int | None, typer.Option(min=1, help="File: forecast from so many points.")] = None,
-    task: Annotated[str | None, typer.Option(help="File: classification or regression, if the guess is wrong.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="constant, cosine or plateau.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a better loss.")] = None,
-    weight_penalty: Annotated[float | None, typer.Option(help="Times Σ‖θ‖ of the vector field.")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Weigh classes by how rare they are.")] = False,
-    path: Annotated[str, typer.Option(help="natural, linear, hermite (causal) or rectilinear (causal).")] = "natural",
-    time_channel: Annotated[bool, typer.Option("--time-channel/--no-time-channel", help="Time as a channel of X.")] = True,
-    intensity: Annotated[bool, typer.Option("--intensity/--no-intensity", help="Counts of observations as channels.")] = False,
+    data: Annotated[str, typer.Argument(help="A data set ('leapcde data list') or a .ts file. For a table of yours: 'fit'.")],
+    model: ModelName = "leap",
+    out: Out = None,
+    drop: Drop = 0.0,
+    epochs: Epochs = None,
+    batch: BatchSize = None,
+    rate: Rate = None,
+    schedule: Schedule = None,
+    patience: Patience = None,
+    weight_penalty: Penalty = None,
+    balanced: Balanced = False,
+    path: PathName = "natural",
+    time_channel: TimeChannel = True,
+    intensity: Intensity = False,
     paper: Annotated[bool, typer.Option("--paper", help="Architecture and training of the paper.")] = False,
-    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="Model option, as name=value; repeatable.")] = None,
+    option: ModelOption = None,
     protocol: Annotated[
         list[str] | None, typer.Option("--protocol", "-p", help="Choice of the data set, as name=value; repeatable.")
     ] = None,
@@ -93,59 +112,38 @@ def train(
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
-    """Train a model; kill it whenever you like, the same command goes on where it was.
+    """Train a model on a data set by name; kill it whenever you like, the same command goes on where it was.
 
-    Example: leapcde train visits.csv --id patient --time hour --target sepsis --intensity
+    Example: leapcde train character-trajectories --drop 0.3
     """
     from .batches import Recipe
-    from .console import watch_training
-    from .datasets import DATASETS, is_name
-    from .datasets.table_file import Columns
+    from .datasets import is_name
     from .experiments import presets
-    from .experiments.run import RunConfig, digest_of, load_data, run
-    from .metrics import main_metric
+    from .experiments.run import RunConfig, digest_of, load_data
     from .train import TrainConfig
 
-    columns = None
-    chosen = name_values(protocol or [], "--protocol", "words=all")
-    is_file = data not in DATASETS and not data.startswith("uea:")
-    if is_file and not Path(data).exists():
-        raise InputError(f"{data!r} is neither a data set ({', '.join(DATASETS)}, uea:NAME) nor a file")
-    if is_file:
-        data = str(Path(data).resolve())
     if not is_name(data):
-        if chosen:
-            raise InputError("--protocol is for data sets; 'leapcde data list' shows what each of them lets you choose")
-        if id is None or time is None:
-            raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-        columns = Columns(id, time, target, _names(values), _names(static), window, horizon, task)
+        hint = "for a table use 'leapcde fit'" if Path(data).exists() else "'leapcde data list' shows them"
+        raise InputError(f"{data!r} is not a data set; {hint}")
+    is_file = Path(data).suffix == ".ts"
     given = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
     given |= {"weight_penalty": weight_penalty, "class_weight": "balanced" if balanced else None}
     settings = {"seed": seed, **(presets.paper_training(data) if paper else {})}
     settings |= {key: value for key, value in given.items() if value is not None}
     options = {**(presets.paper_options(data, model) if paper else {}), **name_values(option or [], "--option", "hidden=64")}
     config = RunConfig(
-        data=data,
+        data=str(Path(data).resolve()) if is_file else data,
         model=model,
         drop=drop,
         options=options,
         recipe=Recipe(path, time_channel, intensity),
         train=TrainConfig(**settings),
-        columns=columns,
         data_dir=None if data_dir is None else str(data_dir),
         digest=digest_of(data) if is_file else None,
-        choices=chosen,
+        choices=name_values(protocol or [], "--protocol", "words=all"),
     )
     folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
-    loaded = load_data(config)
-    classes = len(set(loaded.train.target.tolist())) if loaded.task == "classification" else 0  # pyright: ignore
-    metric = main_metric(loaded.task, classes)
-    with watch_training(model, config.train.epochs, metric, quiet=quiet or as_json) as hooks:
-        result = run(config, loaded, folder=folder, on_epoch=hooks.on_epoch, on_step=hooks.on_step)
-    if as_json:
-        return print_json({"run": str(folder), "metric": metric, **result.metrics, "parameters": result.parameters})
-    _print_metrics(result.metrics)
-    typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
+    do_run(config, load_data(config), folder, quiet=quiet, as_json=as_json)
 
 
 @command(app)
@@ -172,11 +170,11 @@ def compare(
     from .models import MODELS
     from .train import TrainConfig
 
-    names = _names(models) or tuple(name for name, info in MODELS.items() if not info.ablation)
+    chosen = names(models) or tuple(name for name, info in MODELS.items() if not info.ablation)
     settings = {"epochs": epochs, "weight_penalty": weight_penalty}
     where = None if data_dir is None else str(data_dir)
-    rates = {name: presets.rate(name) if rate is None else rate for name in names}
-    trains = [(name, TrainConfig(seed=s, rate=rates[name], **settings)) for name in names for s in presets.seeds(data)[:seeds]]
+    rates = {name: presets.rate(name) if rate is None else rate for name in chosen}
+    trains = [(name, TrainConfig(seed=s, rate=rates[name], **settings)) for name in chosen for s in presets.seeds(data)[:seeds]]
     configs = [RunConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
     with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
         records = compare_all(configs, out, jobs=jobs, on_cells=progress)
@@ -199,7 +197,7 @@ def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False, qu
 
     _, predictor, data = _open(run, data_dir)
     found = {"test": predictor.evaluate(data.test), **naive_metrics(data, predictor.frame)}
-    return print_json(found) if as_json else _print_metrics(found)
+    return print_json(found) if as_json else print_metrics(found)
 
 
 @command(app)
@@ -207,17 +205,20 @@ def predict(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns that training saw.")],
     out: Annotated[Path | None, typer.Option(help="Write a CSV instead of printing it.")] = None,
+    coverage: Annotated[float | None, typer.Option(help="Add ends of intervals that hold the truth so often: 0.9.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
     from .checkpoint import write_text
+    from .estimators import load
     from .experiments.predictions import predictions_table
     from .experiments.run import open_run
 
     config, predictor = open_run(run)
-    table = predictions_table(config, predictor, file)
+    conformal = None if coverage is None else load(run).conformal_
+    table = predictions_table(config, predictor, file, conformal=conformal, coverage=coverage)
     text = table.to_csv(index=False)
     if out is not None:
         write_text(out, text)
@@ -299,15 +300,6 @@ def _open(run: Path, data_dir: Path | None):
     config, predictor = open_run(run)
     config = replace(config, data_dir=str(data_dir)) if data_dir else config
     return config, predictor, load_data(config)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _print_metrics(found: dict[str, dict[str, float]]) -> None:
-    names = list(next(iter(found.values())))
-    print_table(["", *names], [[name, *[f"{row[key]:.4f}" for key in names]] for name, row in found.items()])
 
 
 if __name__ == "__main__":

@@ -90,6 +90,11 @@ def _gone_if_idle(bar: Progress, task: TaskID) -> Iterator[None]:
         raise
 
 
+def note(text: str) -> None:
+    """A line on standard error."""
+    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def _bar(*more) -> Progress:
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn()]
     return Progress(*columns, TimeRemainingColumn(), *more, console=Console(stderr=True))

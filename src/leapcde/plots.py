@@ -40,6 +40,21 @@ def plot_paths(
     return figure
 
 
+def plot_importance(times: np.ndarray, importance: np.ndarray, channels: Sequence[tuple[int, str]], unit: str) -> Figure:
+    """What each observation of one sample added to the answer: a row for each channel, bars up for more, down for less."""
+    figure, axes = _subplots(len(channels), height=1.3)
+    top = float(np.nanmax(np.abs(importance), initial=0.0)) or 1.0
+    for axis, (c, name) in zip(axes, channels, strict=True):
+        seen = ~np.isnan(importance[:, c])
+        colours = np.where(importance[seen, c] >= 0, BLUE, ORANGE)
+        axis.vlines(times[seen], 0.0, importance[seen, c], colors=list(colours), lw=2)
+        axis.axhline(0.0, color=GREY, lw=0.6)
+        axis.set_ylim(-1.05 * top, 1.05 * top)
+        axis.set_ylabel(name, parse_math=False)
+    axes[-1].set_xlabel(f"time; bars: {unit}", parse_math=False)
+    return figure
+
+
 def calm_stretches(t: np.ndarray, speed: np.ndarray) -> list[tuple[float, float]]:
     """Where Y hardly moves (below a tenth of its top speed): there the model reads nothing from the path.
 

@@ -20,6 +20,9 @@ from .prepare import Scaler, without_empty_rows
 from .series import Series
 from .train import Fitted, TrainConfig, checked, fit, predict, targets
 
+STRANGE = 1e4  # deviations from the training mean that deserve a warning
+FAR = 2.0  # a sample that lasts so many times longer than the longest of training deserves a warning
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -35,19 +38,20 @@ class Frame:
     target_std: float = 1.0
 
     @classmethod
-    def learn(cls, train: Series, task: str, recipe: Recipe) -> Frame:
-        """Look at the training data, and only at it."""
+    def learn(cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = ()) -> Frame:
+        """Look at the training data, and only at it. `classes` names those that this part of the data may not show."""
         scaler = Scaler.fit(train)
         if train.target is None:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
         values = train.values.shape[1]
-        classes: tuple[Any, ...] = ()
         mean, std = 0.0, 1.0
         output: tuple[int, ...] = (1,)
         if task == "classification":
-            classes = tuple(np.unique(train.target).tolist())
+            classes = tuple(np.unique([*train.target.tolist(), *classes]).tolist())
             if len(classes) < 2:
-                raise InputError(f"every training sample has the class {np.unique(train.target)[0]}; give at least two classes")
+                raise InputError(
+                    f"every training sample has the class {np.unique(train.target)[0]}: one class; give at least two classes"
+                )
             output = (len(classes),)
         elif task == "forecasting":
             output = tuple(train.target.shape[1:])
@@ -147,8 +151,12 @@ class Predictor:
         return softmax(self.raw(series).astype(np.float64))
 
     def raw(self, series: Series) -> np.ndarray:
+        """What the model says before it is decoded: class scores (logits), or standardised values."""
         _warn_unseen(series)
-        return predict(self.model, self.frame.encode(replace(series, target=None), round_to=8))
+        _warn_far(series, self.frame)
+        found = predict(self.model, self.frame.encode(replace(series, target=None), round_to=8))
+        _check_finite(found, series, self.frame)
+        return found
 
     def evaluate(self, series: Series) -> dict[str, float]:
         """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
@@ -166,8 +174,7 @@ class Predictor:
         `t` is (sample, query); X, Y and dY are (sample, query, channel of the series). `speed` is ‖dY/dt‖ over all
         channels of Y, also those that stand for time and intensity, in standardised units.
         """
-        if not hasattr(self.model, "learned_path"):
-            raise InputError(f"model {self.name!r} does not learn a path; 'leap' does")
+        self._needs_path()
         data = self.frame.encode(replace(series, target=None))
         found = [checked(_paths, self.model, bucket.batch, queries) for bucket in data]
         order = np.argsort(np.concatenate([bucket.samples for bucket in data]))
@@ -182,14 +189,35 @@ class Predictor:
             "speed": speed / unit,
         }
 
-    def save(self, path: Path | str) -> None:
-        about = {"model": self.name, "options": self.options, "frame": self.frame.to_json()}
-        save_file(Path(path), "model", {"model": eqx.filter(self.model, eqx.is_inexact_array)}, about)
+    def path_at(self, series: Series, times: np.ndarray) -> np.ndarray:
+        """Y at the times asked, (sample, query) within each sample: (sample, query, channel) in the units of the data."""
+        self._needs_path()
+        data = self.frame.encode(replace(series, target=None))
+        starts = series.times[series.offsets[:-1], None]
+        scaled = ((times - starts) / self.frame.scaler.time_unit).astype(np.float32)
+        found = np.empty((*scaled.shape, len(self.frame.channels)), np.float32)
+        for bucket in data:
+            found[bucket.samples] = np.asarray(checked(_learned_at, self.model, bucket.batch, scaled[bucket.samples]))
+        return self.frame.scaler.unscale(found)
+
+    def _needs_path(self) -> None:
+        if not hasattr(self.model, "learned_path"):
+            raise InputError(f"model {self.name!r} does not learn a path; 'leap' does")
+
+    def save(self, path: Path | str, *, about: dict[str, Any] | None = None, arrays: dict[str, Any] | None = None) -> None:
+        """Write one safetensors file. `about` and `arrays` are what an owner of the predictor wants to find there again."""
+        own = {"model": self.name, "options": self.options, "frame": self.frame.to_json()}
+        trees = {"model": eqx.filter(self.model, eqx.is_inexact_array), **(arrays or {})}
+        save_file(Path(path), "model", trees, {**(about or {}), **own})
 
     @classmethod
     def load(cls, path: Path | str) -> Predictor:
         path = Path(path)
-        arrays, about = load_file(path, "model")
+        return cls.restore(path, *load_file(path, "model"))
+
+    @classmethod
+    def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Predictor:
+        """From what `load_file` found in a file."""
         try:
             frame = Frame.from_json(about["frame"])
             choose("model", about["model"], MODELS)
@@ -265,6 +293,11 @@ def _paths(model, batch, queries: int):
     return t, batch.X.evaluate(t)[..., -values:], Y.evaluate(t)[..., -values:], dY[..., -values:], jnp.linalg.norm(dY, axis=-1)
 
 
+@eqx.filter_jit
+def _learned_at(model, batch, t):
+    return model.learned_path(batch).evaluate(t)[..., -batch.obs.values.shape[-1] :]
+
+
 def _number_scale(target: np.ndarray) -> tuple[float, float]:
     try:
         numbers = np.asarray(target, float)
@@ -284,6 +317,34 @@ def _warn_coarse_times(scaled: Series) -> None:
     if merged.any():
         message = f"{int(merged.sum())} pairs of times are too close, so far from their sample's start, to be told apart; "
         warnings.warn(message + "split such samples, or thin out their bursts", LeapWarning, stacklevel=4)
+
+
+def _warn_far(series: Series, frame: Frame) -> None:
+    """A model knows nothing of times and values far beyond those it was trained on; often the unit is another one."""
+    away = np.abs((series.values - np.array(frame.scaler.mean)) / np.array(frame.scaler.std))
+    most = np.max(np.where(np.isnan(away), 0.0, away), axis=0, initial=0.0)
+    if most.max() > STRANGE:
+        channel = f"channel {frame.channels[int(most.argmax())]!r} is {most.max():.3g} deviations away from the training mean. "
+        warnings.warn(channel + "Is the unit the same? Predictions are a guess there", LeapWarning, stacklevel=4)
+    duration = series.times[series.offsets[1:] - 1] - series.times[series.offsets[:-1]]
+    seen = frame.spec.span * frame.scaler.time_unit
+    far = duration > FAR * seen
+    if far.any():
+        message = f"{int(far.sum())} of {len(series)} samples last up to {duration.max():g}; training saw at most {seen:g}. "
+        warnings.warn(message + "Is the unit of time the same? Predictions are a guess there", LeapWarning, stacklevel=4)
+
+
+def _check_finite(raw: np.ndarray, series: Series, frame: Frame) -> None:
+    bad = np.flatnonzero(~np.isfinite(raw).reshape(len(raw), -1).all(1))
+    if not len(bad):
+        return
+    problems = []
+    for i in bad:
+        values = np.abs(frame.scaler.scale(series.sample(int(i))[1]))
+        worst = int(np.nanargmax(np.nanmax(np.where(np.isnan(values), 0, values), 0)))
+        far = float(np.nanmax(values[:, worst]))
+        problems.append(f"sample {i}: channel {frame.channels[worst]!r} is {far:.3g} deviations away from what training saw")
+    raise InputError("the model's answer is not a number; check the units, or set such values to NaN", problems)
 
 
 def _warn_unseen(series: Series) -> None:

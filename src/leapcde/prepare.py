@@ -154,6 +154,86 @@ def windows(series: Series, length: int, horizon: int, *, stride: int = 1) -> Se
     )
 
 
+def windows_at(series: Series, length: int, offsets: np.ndarray, *, stride: int = 1) -> Series:
+    """Cut each sequence into inputs of `length` observations and targets at so much time after each input's last one.
+
+    Targets lie on the line between the observations around them; where there are none around, they are unknown (NaN).
+
+    >>> from leapcde.series import as_series
+    >>> windows_at(as_series([([0, 1, 3, 7], [0.0, 1.0, 3.0, 7.0])]), 2, np.array([1.0, 4.0])).target[:, :, 0].tolist()
+    [[2.0, 5.0], [4.0, 7.0]]
+    """
+    if not len(offsets) or not (np.diff(offsets) > 0).all() or not (np.isfinite(offsets).all() and offsets[0] > 0):
+        raise InputError(f"horizon {offsets.tolist()}: give increasing times, all after the last observation (above 0)")
+    cut = windows(series, length, 1, stride=stride)
+    ends = cut.times[cut.offsets[1:] - 1]
+    counts = np.maximum(0, (series.lengths - length - 1) // stride + 1)  # of windows, which stand in the order of sequences
+    first = np.cumsum(counts) - counts
+    target = np.full((len(cut), len(offsets), series.values.shape[1]), np.nan)
+    for i in range(len(series)):
+        mine = slice(first[i], first[i] + counts[i])
+        times, values = series.sample(i)
+        for c in range(values.shape[1]):
+            seen = ~np.isnan(values[:, c])
+            if seen.any():
+                asked = ends[mine, None] + offsets
+                target[mine, :, c] = np.interp(asked, times[seen], values[seen, c], left=np.nan, right=np.nan)
+    known = np.flatnonzero(~np.isnan(target).all((1, 2)))
+    if not len(known):
+        raise InputError(
+            f"no sequence goes on for {offsets[0]:g} after a window of {length} observations; nothing to learn from"
+        )
+    return replace(cut, target=target).take(known)
+
+
+def last_window(series: Series, length: int | None) -> Series:
+    """The last `length` rows of each sample.
+
+    >>> from leapcde.series import as_series
+    >>> last_window(as_series([[1.0, 2.0, 3.0], [4.0]]), 2).values[:, 0].tolist()
+    [2.0, 3.0, 4.0]
+    """
+    if length is None:
+        return series
+    position = np.arange(len(series.times)) - np.repeat(series.offsets[:-1], series.lengths)
+    return series.keep_rows(position >= np.repeat(series.lengths - length, series.lengths))
+
+
+def hold_out(
+    series: Series, share: float, *, labels: np.ndarray | None = None, by_id: bool = False, seed: int = 0
+) -> tuple[Series, Series | None]:
+    """(what is left, what is held out): a random share, of every class where `labels` are given, of whole ids if `by_id`.
+
+    None is held out where there is too little; a class with fewer than four samples is never taken from training.
+
+    >>> from leapcde.series import as_series
+    >>> [len(part) for part in hold_out(as_series(np.ones((20, 5, 1))), 0.15)]
+    [17, 3]
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"share {share} to hold out: give a number from 0 up to, but not including, 1")
+    generator = np.random.default_rng(seed)
+    groups = np.zeros(len(series)) if labels is None else labels
+    if by_id and series.ids is not None:
+        held = _whole_ids(series.ids, share, generator)
+    else:
+        parts = [generator.permutation(np.flatnonzero(groups == group)) for group in np.unique(groups)]
+        held = np.concatenate([part[: round(share * len(part)) if len(part) >= 4 else 0] for part in parts])
+    if not len(held):
+        return series, None
+    keep = np.setdiff1d(np.arange(len(series)), held)
+    return series.take(keep), series.take(np.sort(held))
+
+
+def _whole_ids(ids: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
+    """Samples of randomly chosen ids; of fewer than four ids, the last samples of each, which are the latest windows."""
+    names = np.unique(ids)
+    if len(names) >= 4:
+        return np.flatnonzero(np.isin(ids, generator.permutation(names)[: max(1, round(share * len(names)))] if share else []))
+    mine = [np.flatnonzero(ids == name) for name in names]
+    return np.concatenate([part[len(part) - round(share * len(part)) :] for part in mine])
+
+
 def split(
     series: Series, *, labels: np.ndarray | None = None, by_id: bool = False, ordered: bool = False
 ) -> tuple[Series, Series, Series]:
@@ -227,6 +307,8 @@ def buckets(lengths: np.ndarray, most: int = 4, waste: float = 1.15) -> list[tup
 
 def _moments(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     seen = ~np.isnan(values)
+    if np.abs(values, where=seen, out=np.zeros(values.shape)).max(initial=0.0) > 1e150:
+        raise InputError("values above 1e150 are too large to be standardised; use other units, or NaN if they mean nothing")
     count = np.maximum(seen.sum(0), 1)
     filled = np.where(seen, values, 0.0).astype(np.float64)
     mean = filled.sum(0) / count

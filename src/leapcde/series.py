@@ -54,6 +54,9 @@ class Series:
         rows = slice(self.offsets[i], self.offsets[i + 1])
         return self.times[rows], self.values[rows]
 
+    def __getitem__(self, i: int) -> Series:
+        return self.take([range(len(self))[i]])  # one sample, so that scikit-learn can pick and `inputs.join` put together
+
     def take(self, samples: Sequence[int] | np.ndarray) -> Series:
         """The given samples, in the given order."""
         index = np.asarray(samples)

@@ -27,7 +27,7 @@ from .batches import Batch, Bucket
 from .checkpoint import load_file, restore, save_file
 from .errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, choose
 from .losses import cross_entropy, mean_squared_error, weight_norms
-from .metrics import LOWER_IS_BETTER, better, measure
+from .metrics import better, measure
 from .models.base import Model
 from .solve import solve_error
 
@@ -49,14 +49,19 @@ class TrainConfig:
     weight_penalty: float = 0.0  # times Σ‖θ‖ of the model's regularised part; never in a reported metric
     patience: int | None = None  # stop after so many epochs without a better loss
     stop_on: str = "train"  # whose loss: "train" (the paper's appendix) or "validation"
-    class_weight: str | None = None  # or "balanced"
+    class_weight: str | tuple[float, ...] | None = None  # or "balanced", or a weight for each class in its order
     seed: int = 0
 
     def __post_init__(self):
         choose("schedule", self.schedule, ("constant", "cosine", "plateau"))
         choose("optimizer", self.optimizer, ("adam", "adamw"))
         choose("stop_on", self.stop_on, ("train", "validation"))
-        choose("class_weight", self.class_weight or "none", ("none", "balanced"))
+        if isinstance(self.class_weight, (tuple, list)):
+            object.__setattr__(self, "class_weight", tuple(map(float, self.class_weight)))  # JSON knows lists only
+            if not all(0 < weight < np.inf for weight in self.class_weight or ()):
+                raise InputError(f"class weights {self.class_weight}: each must be a positive number")
+        else:
+            choose("class_weight", self.class_weight or "none", ("none", "balanced"))
         if self.epochs < 1 or self.batch < 1 or not self.rate > 0:
             raise InputError(f"epochs {self.epochs}, batch {self.batch}, rate {self.rate}: each must be positive")
         if self.patience is not None and self.patience < 1:
@@ -79,8 +84,13 @@ class History:
         return [row[name] for row in self.rows]
 
     def best(self, metric: str) -> dict[str, float]:
-        pick = min if metric in LOWER_IS_BETTER else max
-        return pick(self.rows, key=lambda row: row[metric])
+        """The epoch whose weights are kept: best by the metric, of equals the one with the lowest validation loss."""
+        best = self.rows[0]
+        for row in self.rows[1:]:
+            equal = row[metric] == best[metric] and row["val_loss"] < best["val_loss"]
+            score = None if np.isnan(best[metric]) else best[metric]
+            best = row if equal or better(metric, row[metric], score) else best
+        return best
 
     def stale(self, name: str) -> int:
         """How many epochs have passed since the lowest value of a column."""
@@ -120,7 +130,6 @@ def fit(
     if checkpoint is not None and checkpoint.exists():
         state, best, history, halvings = _resume(checkpoint, config, state)
     metric = _usable(metric, task, validation)
-    best_score = history.best(metric)[metric] if history.rows else None
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
         began, worked = time.perf_counter(), time.process_time()
@@ -134,8 +143,8 @@ def fit(
         row.update(_validate(eqx.combine(state.params, static), task, validation))
         row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
         history.rows.append(row)
-        if better(metric, row[metric], best_score):
-            best, best_score = state.params, row[metric]
+        if history.best(metric) is row:
+            best = state.params
         if checkpoint is not None:
             _save(checkpoint, config, state, best, history, halvings)
         if on_epoch is not None:
@@ -333,8 +342,10 @@ def _validate(model: Model, task: str, data: list[Bucket]) -> dict[str, float]:
 
 
 def _class_weights(task: str, train: list[Bucket], config: TrainConfig):
-    if config.class_weight != "balanced" or task != "classification":
+    if config.class_weight is None or task != "classification":
         return None
+    if isinstance(config.class_weight, tuple):
+        return jnp.asarray(config.class_weight, jnp.float32)
     counts = np.bincount(targets(train))
     return jnp.asarray(counts.sum() / (len(counts) * np.maximum(counts, 1)), jnp.float32)
 

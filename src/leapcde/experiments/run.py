@@ -16,6 +16,7 @@ from ..checkpoint import json_text, write_text
 from ..datasets import Dataset, table_file
 from ..datasets.cache import digest
 from ..errors import CheckpointError, InputError
+from ..intervals import Conformal
 from ..models import count_parameters
 from ..models.naive import fit_naive, naive_for
 from ..predictor import Frame, Predictor, Trainer
@@ -108,9 +109,39 @@ def run(
     metrics = {"validation": predictor.evaluate(data.validation), "test": predictor.evaluate(data.test)}
     result = Result(predictor, fitted.history, metrics, trainer.metric, count_parameters(fitted.model), seconds, fitted.stopped)
     if folder is not None:
-        predictor.save(folder / MODEL)
+        save_model(folder / MODEL, config, data, predictor)
         write_text(folder / RESULT, json_text(summary(config, result, data), indent=2))
     return result
+
+
+def save_model(path: Path, config: RunConfig, data: Dataset, predictor: Predictor) -> None:
+    """The model as `leapcde.load` reads it: an estimator that knows the file's columns, with errors for intervals.
+
+    These are errors on the validation data, which chose the weights: the coverage in the result says how well they hold.
+    """
+    columns = {} if config.columns is None else config.columns.to_json()
+    names = ("id", "time", "values", "static", *(() if data.task == "forecasting" else ("target",)))
+    params = {name: columns[name] or None for name in names if name in columns}
+    conformal = calibrated(predictor, data)
+    arrays = {} if conformal is None else {"conformal": {"errors": conformal.errors}}
+    predictor.save(path, about={"estimator": {"params": params, "window": columns.get("window")}}, arrays=arrays)
+
+
+def calibrated(predictor: Predictor, data: Dataset) -> Conformal | None:
+    """How far off the predictions of numbers are on the validation data."""
+    if data.task == "classification":
+        return None
+    return Conformal.learn(np.asarray(data.validation.target, float), predictor.predict(data.validation))
+
+
+def coverage(predictor: Predictor, data: Dataset, share: float = 0.9) -> float | None:
+    """How many of the test's truths lie in intervals that promise `share`; None for classes."""
+    conformal = calibrated(predictor, data)
+    if conformal is None:
+        return None
+    truth = np.asarray(data.test.target, float)
+    low, high = conformal.around(predictor.predict(data.test), share)
+    return float(np.mean(((low <= truth) & (truth <= high))[~np.isnan(truth)]))
 
 
 def naive_metrics(data: Dataset, frame: Frame) -> dict[str, dict[str, float]]:
@@ -131,6 +162,7 @@ def summary(config: RunConfig, result: Result, data: Dataset) -> dict[str, Any]:
         "metric": result.metric,
         "metrics": result.metrics,
         "naive": naive_metrics(data, result.predictor.frame),
+        "coverage of 90 % intervals": coverage(result.predictor, data),
         "parameters": result.parameters,
         "seconds": result.seconds,
         "stopped": result.stopped,
@@ -141,10 +173,10 @@ def summary(config: RunConfig, result: Result, data: Dataset) -> dict[str, Any]:
 def open_run(folder: Path) -> tuple[RunConfig, Predictor]:
     """A saved run: what was asked, and the trained model."""
     if not folder.is_dir():
-        raise InputError(f"there is no run folder {folder}; 'leapcde train' makes one")
+        raise InputError(f"there is no run folder {folder}; 'leapcde fit' and 'leapcde train' make one")
     config = read_config(folder)
     if not (folder / MODEL).exists():
-        raise CheckpointError(f"the training of {folder} is not finished: repeat its 'leapcde train' command to go on with it")
+        raise CheckpointError(f"the training of {folder} is not finished: repeat the command that made it to go on with it")
     return config, Predictor.load(folder / MODEL)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 
@@ -56,6 +56,25 @@ class Model(eqx.Module):
     def regularised(self) -> Any:
         """The part of the model on which a weight penalty acts."""
         return self
+
+
+@runtime_checkable
+class Streamable(Protocol):
+    """What a model may offer so that `stream.py` can feed it one observation at a time, at a cost that never grows.
+
+    All batches hold one sample. `begin(batch)` gives the state after the first row: `batch` is that row alone, twice.
+    `advance(state, batch)` gives the state after one more row: `batch.obs` holds the row before and the new one
+    (times, values and mask of both, the `last` observed values and `static`), `batch.X` the pieces of the path between them.
+    `answer(state, batch)` gives the prediction: `batch` stands still at the first row, except that `batch.obs.times`
+    runs from the sample's start to its end and `batch.obs.last` is up to date. A state is a pytree of arrays whose
+    shapes stay the same. The answer must be that of `__call__` on all rows so far.
+    """
+
+    def begin(self, batch: Batch) -> Any: ...
+
+    def advance(self, state: Any, batch: Batch) -> Any: ...
+
+    def answer(self, state: Any, batch: Batch) -> Any: ...
 
 
 def make_head(spec: Spec, state: int, *, key, anchored: bool) -> Head:

@@ -1,0 +1,158 @@
+"""Commands for people with a file of their own: `fit` trains on it, `tune` searches for settings first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .commands import (
+    Balanced,
+    BatchSize,
+    Drop,
+    Epochs,
+    Intensity,
+    Json,
+    ModelName,
+    ModelOption,
+    Out,
+    PathName,
+    Patience,
+    Penalty,
+    Quiet,
+    Rate,
+    Schedule,
+    Seed,
+    TimeChannel,
+    command,
+    do_run,
+    name_values,
+    names,
+    print_json,
+    print_table,
+)
+from .errors import InputError
+
+fit_app = typer.Typer()
+
+File = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet: one row for each sample and time, cells may be empty.")]
+Id = Annotated[str | None, typer.Option(help="Column that tells the samples apart.")]
+Time = Annotated[str | None, typer.Option(help="Column with the times: numbers or dates.")]
+Target = Annotated[str | None, typer.Option(help="Column to predict, one value a sample.")]
+Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
+Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
+Horizon = Annotated[int | None, typer.Option(min=1, help="Forecast all value columns so many rows ahead.")]
+Window = Annotated[int | None, typer.Option(min=1, help="Forecast from so many points; default from the data.")]
+Task = Annotated[str | None, typer.Option(help="classification or regression, if the guess is wrong.")]
+
+
+@command(fit_app)
+def fit(
+    file: File,
+    model: ModelName = "leap",
+    out: Out = None,
+    id: Id = None,
+    time: Time = None,
+    target: Target = None,
+    values: Values = "",
+    static: Static = "",
+    horizon: Horizon = None,
+    window: Window = None,
+    task: Task = None,
+    drop: Drop = 0.0,
+    epochs: Epochs = None,
+    batch: BatchSize = None,
+    rate: Rate = None,
+    schedule: Schedule = None,
+    patience: Patience = None,
+    weight_penalty: Penalty = None,
+    balanced: Balanced = True,
+    path: PathName = "linear",
+    time_channel: TimeChannel = True,
+    intensity: Intensity = False,
+    option: ModelOption = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    seed: Seed = 0,
+) -> None:
+    """Train on your own file. What you do not set is chosen from the data's shape; the run folder holds every choice.
+
+    70 % of the samples train, 15 % choose the weights, 15 % test. Kill it whenever you like, the same command goes on.
+
+    Example: leapcde fit visits.csv --id patient --time hour --target sepsis --intensity
+    """
+    from .batches import Recipe
+    from .experiments.own import own_run
+
+    training = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
+    training |= {"weight_penalty": weight_penalty, "class_weight": "balanced" if balanced else None, "seed": seed}
+    columns = _columns(file, id, time, target, values, static, window, horizon, task)
+    recipe = Recipe(path, time_channel, intensity)
+    config, loaded = own_run(
+        file,
+        columns,
+        model=model,
+        drop=drop,
+        options=name_values(option or [], "--option", "hidden=64"),
+        recipe=recipe,
+        training=training,
+    )
+    do_run(config, loaded, out or Path("runs") / f"{file.stem}-{model}-{seed}", quiet=quiet, as_json=as_json)
+
+
+@command(fit_app)
+def tune(
+    file: File,
+    model: ModelName = "leap",
+    out: Annotated[Path | None, typer.Option(help="Folder of the study; default tuning/FILE-MODEL.")] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Settings to try in all, those of an earlier start included.")] = 30,
+    hours: Annotated[float | None, typer.Option(min=0, help="Begin no trial after so many hours.")] = None,
+    id: Id = None,
+    time: Time = None,
+    target: Target = None,
+    values: Values = "",
+    static: Static = "",
+    horizon: Horizon = None,
+    window: Window = None,
+    task: Task = None,
+    epochs: Epochs = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    seed: Seed = 0,
+) -> None:
+    """Search for settings with Optuna, judged on the validation data alone; then train and test the best once.
+
+    The study is a journal file: stop whenever you like, the same command goes on. Trials that fall behind are pruned.
+
+    Example: leapcde tune visits.csv --id patient --time hour --target sepsis --trials 50
+    """
+    from .batches import Recipe
+    from .console import watch_count
+    from .experiments.own import own_run
+    from .experiments.tune import tune as search
+
+    columns = _columns(file, id, time, target, values, static, window, horizon, task)
+    training = {"epochs": epochs, "seed": seed, "class_weight": "balanced"}
+    config, loaded = own_run(file, columns, model=model, drop=0.0, options={}, recipe=Recipe("linear"), training=training)
+    folder = out or Path("tuning") / f"{file.stem}-{model}"
+    with watch_count(f"trials of {model}", trials, quiet=quiet or as_json) as progress:
+        study = search(
+            config, loaded, folder, trials=trials, seconds=None if hours is None else 3600 * hours, progress=progress
+        )
+    if as_json:
+        return print_json({"study": str(folder), **study._asdict()})
+    rows = [[str(row["number"]), f"{row['value']:.4f}", str(row["settings"])] for row in study.best_trials]
+    print_table(["trial", f"validation {study.metric}", "settings"], rows)
+    typer.echo(f"{study.finished} trials finished, {study.pruned} pruned; best settings trained and tested: {study.run}")
+    typer.echo(f"test {study.metric}: {study.test[study.metric]:.4f}")
+
+
+def _columns(file: Path, id, time, target, values, static, window, horizon, task) -> Any:
+    from .datasets.table_file import Columns
+
+    if not file.exists():
+        raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
+    if id is None or time is None:
+        raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
+    return Columns(id, time, target, names(values), names(static), window, horizon, task)

@@ -1,0 +1,54 @@
+"""The pages of the guide run as printed, and its commands exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import numpy as np
+import pytest
+from typer.main import get_command
+
+import leapcde
+from conftest import ROOT
+from leapcde import cli
+
+GUIDE = ROOT / "docs" / "guide"
+
+
+@pytest.mark.filterwarnings("ignore:never observed")
+def test_the_tutorial_runs_as_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (GUIDE / "tutorial.md").read_text(), re.S)
+    assert len(blocks) == 7
+    scope: dict = {}
+    exec("\n".join(blocks), scope)
+    fitted = scope["classifier"]
+    assert fitted.score(scope["X"][:90], scope["y"][:90]) > 0.7
+    assert scope["live"].predict() == fitted.predict(scope["X"][100:101])[0]
+    covered = (scope["low"] <= scope["falls"][120:, 25:]) & (scope["falls"][120:, 25:] <= scope["high"])
+    assert 0.8 < np.mean(covered) < 0.98
+    assert (tmp_path / "why.html").read_text().count("<img") == 6
+
+
+@pytest.mark.parametrize("page", ["tutorial.md", "recipes.md"])
+def test_commands_and_links_of_the_guide(page):
+    text = (GUIDE / page).read_text()
+    app = get_command(cli.app)
+    for line in re.findall(r"^leapcde (.+)$", text, re.M):
+        words = shlex.split(line)
+        known = {flag for p in app.commands[words[0]].params for flag in (*p.opts, *p.secondary_opts)}
+        assert all(word in known for word in words if word.startswith("--")), line
+    for target in re.findall(r"\]\((\w[\w.-]+\.md)\)", text):
+        assert (GUIDE / target).exists()
+
+
+def test_every_public_name_is_in_the_reference():
+    """Names that people use; the pages hold nothing that does not exist."""
+    text = "\n".join(page.read_text() for page in GUIDE.glob("api-*.md"))
+    listed = re.findall(r"^::: leapcde\.([\w.]+)", text, re.M)
+    for name in listed:
+        found = leapcde
+        for part in name.split("."):
+            found = getattr(found, part)
+    assert {"LeapClassifier", "LeapRegressor", "LeapForecaster", "load", "as_series", "from_table"} <= set(listed)
