@@ -16,9 +16,10 @@ from leapcde.errors import InputError
 from leapcde.models import MODELS, TASKS, Spec, build, count_parameters, options_of
 from leapcde.models.naive import fit_naive
 from leapcde.predictor import Frame, Predictor, learn
-from leapcde.prepare import drop, pad, split, windows, without_empty_rows
+from leapcde.prepare import drop, pad, split, without_empty_rows
 from leapcde.series import Series, as_series
 from leapcde.train import TrainConfig, predict, targets, task_loss
+from leapcde.windowing import windows
 
 pytestmark = pytest.mark.filterwarnings("ignore:never observed")  # the hard samples below are meant to be hard
 # (Latent dimensions: a linear decoder of fewer than the 14 channels of Hopper cannot move them all.)

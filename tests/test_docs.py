@@ -47,6 +47,7 @@ def test_doctests(name):
 def test_public_names_exist_and_are_documented():
     for name in leapcde.__all__:
         assert inspect.getdoc(getattr(leapcde, name)), name
+    assert not {f"leapcde.{name}" for name in leapcde.__all__} & set(MODULES)  # an import would put the module in its place
     with pytest.raises(AttributeError):
         leapcde.nothing
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leapcde.errors import InputError
-from leapcde.prepare import Scaler, buckets, drop, pad, split, windows, without_empty_rows
+from leapcde.prepare import Scaler, buckets, drop, pad, split, without_empty_rows
 from leapcde.series import Series, as_series
+from leapcde.windowing import windows
 
 NAN = np.nan
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=8)

@@ -9,9 +9,11 @@ import pytest
 from leapcde import Frame, InputError, LeapClassifier, Predictor, Recipe, as_series, build, pad, stream, windows
 from leapcde import train as training
 from leapcde.batches import Batch, Bucket
+from leapcde.models import options_of
 from leapcde.models.base import Streamable
 from leapcde.paths import fit_path
-from leapcde.prepare import last_window, without_empty_rows
+from leapcde.prepare import without_empty_rows
+from leapcde.windowing import last_window
 
 SMALL = {"hidden": 5, "width": 6, "depth": 1}
 LENGTH = 12
@@ -36,7 +38,8 @@ def data():
 def untrained(series, model: str = "ncde", recipe: Recipe | None = None, task: str = "classification", **options) -> Predictor:
     """A predictor with the weights it starts with: streaming does not care how good they are, and compiling is slow."""
     frame = Frame.learn(series, task, recipe or Recipe("hermite"))
-    return Predictor(frame, build(model, frame.spec, seed=1, **{**SMALL, **options}), model, options)
+    sizes = {name: size for name, size in SMALL.items() if name in options_of(model)}
+    return Predictor(frame, build(model, frame.spec, seed=1, **{**sizes, **options}), model, options)
 
 
 def prefixes(series, sample: int):
@@ -53,6 +56,10 @@ def prefixes(series, sample: int):
         ("leap", Recipe("rectilinear")),
         ("ncde", Recipe("hermite", time=False)),
         ("ncde", Recipe("rectilinear", intensity=True)),
+        ("lstm", Recipe("natural")),
+        ("gru-dt", Recipe("linear")),
+        ("gru-d", Recipe("natural", intensity=True)),
+        ("ode-rnn", Recipe("linear")),
     ],
 )
 def test_equals_batch_at_every_prefix(data, model, recipe):
@@ -127,6 +134,8 @@ def test_refuses_what_is_not_causal(data):
     ]:
         with pytest.raises(InputError, match=words):
             stream.open_stream(untrained(data, "leap", recipe, **options), static=[0.0, 0.0])
+    with pytest.raises(InputError, match="'latent-ode' cannot be streamed; 'leap'"):
+        stream.open_stream(untrained(data, "latent-ode"), static=[0.0, 0.0])
 
 
 def test_a_forecaster_streams_its_window():

@@ -14,7 +14,7 @@ from leapcde import InputError, Recipe
 from leapcde.datasets.table_file import Columns
 from leapcde.experiments import tune as module
 from leapcde.experiments.own import own_run
-from leapcde.experiments.run import open_run
+from leapcde.experiments.run import RunConfig, open_run
 from leapcde.metrics import LOWER_IS_BETTER
 
 
@@ -25,9 +25,8 @@ def question(tmp_path_factory):
     rng = np.random.default_rng(0)
     rows = [{"id": i, "t": t, "x": rng.normal() + 2 * (i % 2), "y": i % 2} for i in range(40) for t in range(6)]
     pd.DataFrame(rows).to_csv(folder / "a.csv", index=False)
-    training = {"epochs": 2, "batch": 16, "seed": 0}
-    columns = Columns("id", "t", "y")
-    return own_run(folder / "a.csv", columns, model="ncde", drop=0.0, options={}, recipe=Recipe("linear"), training=training)
+    asked = RunConfig(str(folder / "a.csv"), "ncde", recipe=Recipe("linear"), columns=Columns("id", "t", "y"))
+    return own_run(asked, {"epochs": 2, "batch": 16, "seed": 0})
 
 
 @pytest.fixture(autouse=True)

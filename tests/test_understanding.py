@@ -23,7 +23,8 @@ from leapcde import (
 from leapcde.attribution import attribute
 from leapcde.datasets import hopper
 from leapcde.intervals import Conformal
-from leapcde.prepare import hold_out, windows_at
+from leapcde.prepare import hold_out
+from leapcde.windowing import windows_at
 
 TINY = {"hidden": 4, "width": 4, "depth": 1}
 LEAP = {**TINY, "f_width": 4, "decoder_steps": 4}

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from .models import Spec, build, count_parameters
     from .paths import Path, fit_path
     from .predictor import Frame, Predictor, learn
-    from .prepare import Scaler, drop, pad, split, windows
+    from .prepare import Scaler, drop, pad, split
     from .series import Series, as_series, from_table
-    from .solve import Solver, solve
+    from .solve import Solver
     from .stream import Stream
     from .train import Fitted, History, TrainConfig, fit
+    from .windowing import windows
 
 _WHERE = {
     "batches": ("Batch", "Recipe", "make_buckets"),
@@ -32,11 +33,12 @@ _WHERE = {
     "models": ("Spec", "build", "count_parameters"),
     "paths": ("Path", "fit_path"),
     "predictor": ("Frame", "Predictor", "learn"),
-    "prepare": ("Scaler", "drop", "pad", "split", "windows"),
+    "prepare": ("Scaler", "drop", "pad", "split"),
     "series": ("Series", "as_series", "from_table"),
-    "solve": ("Solver", "solve"),
+    "solve": ("Solver",),
     "stream": ("Stream",),
     "train": ("Fitted", "History", "TrainConfig", "fit"),
+    "windowing": ("windows",),
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
@@ -77,7 +79,6 @@ __all__ = [
     "load",
     "make_buckets",
     "pad",
-    "solve",
     "split",
     "windows",
 ]

@@ -10,6 +10,7 @@ import typer
 from .commands import (
     Balanced,
     BatchSize,
+    DataDir,
     Drop,
     Epochs,
     Intensity,
@@ -42,7 +43,12 @@ Time = Annotated[str | None, typer.Option(help="Column with the times: numbers o
 Target = Annotated[str | None, typer.Option(help="Column to predict, one value a sample.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
-Horizon = Annotated[int | None, typer.Option(min=1, help="Forecast all value columns so many rows ahead.")]
+Horizon = Annotated[
+    str | None,
+    typer.Option(
+        help="Forecast all value columns: so many rows ahead (10), or at times after the last one (0.5,1,2; of dates, seconds)."
+    ),
+]
 Window = Annotated[int | None, typer.Option(min=1, help="Forecast from so many points; default from the data.")]
 Task = Annotated[str | None, typer.Option(help="classification or regression, if the guess is wrong.")]
 
@@ -88,22 +94,14 @@ def fit(
     training = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
     training |= {"weight_penalty": weight_penalty, "class_weight": "balanced" if balanced else None, "seed": seed}
     columns = _columns(file, id, time, target, values, static, window, horizon, task)
-    recipe = Recipe(path, time_channel, intensity)
-    config, loaded = own_run(
-        file,
-        columns,
-        model=model,
-        drop=drop,
-        options=name_values(option or [], "--option", "hidden=64"),
-        recipe=recipe,
-        training=training,
-    )
+    parts = {"options": name_values(option or [], "--option", "hidden=64"), "recipe": Recipe(path, time_channel, intensity)}
+    config, loaded = own_run(_asked(file, columns, model=model, drop=drop, **parts), training)
     do_run(config, loaded, out or Path("runs") / f"{file.stem}-{model}-{seed}", quiet=quiet, as_json=as_json)
 
 
 @command(fit_app)
 def tune(
-    file: File,
+    data: Annotated[str, typer.Argument(help="CSV, TSV or Parquet as for 'fit', or a data set ('leapcde data list').")],
     model: ModelName = "leap",
     out: Annotated[Path | None, typer.Option(help="Folder of the study; default tuning/FILE-MODEL.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings to try in all, those of an earlier start included.")] = 30,
@@ -116,7 +114,9 @@ def tune(
     horizon: Horizon = None,
     window: Window = None,
     task: Task = None,
+    drop: Drop = 0.0,
     epochs: Epochs = None,
+    data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
@@ -129,13 +129,18 @@ def tune(
     """
     from .batches import Recipe
     from .console import watch_count
+    from .datasets import is_name
     from .experiments.own import own_run
+    from .experiments.run import RunConfig
     from .experiments.tune import tune as search
 
-    columns = _columns(file, id, time, target, values, static, window, horizon, task)
-    training = {"epochs": epochs, "seed": seed, "class_weight": "balanced"}
-    config, loaded = own_run(file, columns, model=model, drop=0.0, options={}, recipe=Recipe("linear"), training=training)
-    folder = out or Path("tuning") / f"{file.stem}-{model}"
+    if is_name(data):
+        asked = RunConfig(data, model, drop, data_dir=None if data_dir is None else str(data_dir))
+    else:
+        columns = _columns(Path(data), id, time, target, values, static, window, horizon, task)
+        asked = _asked(Path(data), columns, model=model, drop=drop, recipe=Recipe("linear"))
+    config, loaded = own_run(asked, {"epochs": epochs, "seed": seed, "class_weight": "balanced"})
+    folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
     with watch_count(f"trials of {model}", trials, quiet=quiet or as_json) as progress:
         study = search(
             config, loaded, folder, trials=trials, seconds=None if hours is None else 3600 * hours, progress=progress
@@ -148,6 +153,13 @@ def tune(
     typer.echo(f"test {study.metric}: {study.test[study.metric]:.4f}")
 
 
+def _asked(file: Path, columns: Any, **settings) -> Any:
+    from .experiments.run import RunConfig, digest_of
+
+    path = str(file.resolve())
+    return RunConfig(data=path, columns=columns, digest=digest_of(path), **settings)
+
+
 def _columns(file: Path, id, time, target, values, static, window, horizon, task) -> Any:
     from .datasets.table_file import Columns
 
@@ -155,4 +167,17 @@ def _columns(file: Path, id, time, target, values, static, window, horizon, task
         raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
     if id is None or time is None:
         raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-    return Columns(id, time, target, names(values), names(static), window, horizon, task)
+    return Columns(id, time, target, names(values), names(static), window, _horizon(horizon), task)
+
+
+def _horizon(text: str | None) -> int | tuple[float, ...] | None:
+    """One whole number counts rows; anything else lists times."""
+    if text is None:
+        return None
+    try:
+        found = int(text) if text.strip().isdigit() else tuple(float(part) for part in names(text))
+    except ValueError:
+        found = ()
+    if not found:
+        raise InputError(f"--horizon {text}: give a number of rows, 1 or more, or times after the last one, such as 0.5,1,2")
+    return found

@@ -18,9 +18,10 @@ from .estimator import Estimator, interval, store
 from .inputs import read
 from .intervals import Conformal
 from .predictor import Frame, Predictor
-from .prepare import Scaler, hold_out, last_window, windows, windows_at
+from .prepare import hold_out
 from .series import Series
 from .train import Fitted, TrainConfig
+from .windowing import Horizon, auto_window, cut_windows, in_steps, last_window
 
 
 class LeapClassifier(Estimator):
@@ -184,7 +185,7 @@ class LeapForecaster(Estimator):
     """
 
     task = "forecasting"
-    horizon: int | Sequence[float]
+    horizon: Horizon
     window: int | None
     stride: int | None
     window_: int | None
@@ -193,7 +194,7 @@ class LeapForecaster(Estimator):
         self,
         model: str = "leap",
         *,
-        horizon: int | Sequence[float] = 10,
+        horizon: Horizon = 10,
         window: int | None = None,
         stride: int | None = None,
         options: dict[str, Any] | None = None,
@@ -226,7 +227,7 @@ class LeapForecaster(Estimator):
         series = self._new_series(X)
         frame = self.predictor_.frame
         ahead = np.arange(1, frame.spec.output[0] + 1) * frame.scaler.time_unit
-        if self.window_ is not None and not _steps(self.horizon):
+        if self.window_ is not None and not in_steps(self.horizon):
             ahead = np.asarray(self.horizon, float)
         return series.times[series.offsets[1:] - 1, None] + ahead
 
@@ -289,50 +290,6 @@ def load(path: Path | str) -> Estimator:
     if isinstance(made, LeapForecaster):
         made.window_ = kept.get("window")
     return made
-
-
-def cut_windows(series: Series, window: int | None, horizon: int | Sequence[float], stride: int | None = None) -> Series:
-    """Windows of sequences with what follows them, in steps or at times; windows half a horizon apart by default."""
-    length = int(series.lengths.max()) if window is None else window
-    rows = _rows(series, horizon)
-    stride = stride or max(1, rows // 2)
-    if _steps(horizon):
-        return windows(series, length, rows, stride=stride)
-    return windows_at(series, length, np.asarray(horizon, float), stride=stride)
-
-
-def auto_window(series: Series, horizon: int | Sequence[float]) -> int:
-    """As much past as three quarters of the sequences allow, at most 100 points.
-
-    >>> from leapcde.series import as_series
-    >>> auto_window(as_series(np.ones((3, 50, 1))), 10)
-    40
-    """
-    rows = _rows(series, horizon)
-    window = int(min(np.quantile(series.lengths, 0.25) - rows, 100))
-    if window < 2:
-        raise InputError(
-            f"sequences are too short for a horizon of {horizon}: a quarter has {rows + 2} points or fewer; "
-            "shorten the horizon, or give window="
-        )
-    return window
-
-
-def _steps(horizon: int | Sequence[float]) -> bool:
-    return isinstance(horizon, (int, np.integer)) and not isinstance(horizon, bool)
-
-
-def _rows(series: Series, horizon: int | Sequence[float]) -> int:
-    """How many observations a horizon spans, typically."""
-    if isinstance(horizon, (int, np.integer)):
-        return int(horizon)
-    try:
-        furthest = float(np.max(np.asarray(horizon, float)))
-    except (TypeError, ValueError):
-        raise InputError(
-            f"horizon {horizon!r}: give a number of steps, or a list of times after the last observation"
-        ) from None
-    return max(1, int(np.ceil(furthest / Scaler.fit(series).time_unit)))
 
 
 def _class_weight(weight: Any, positive: float | None, classes: tuple[Any, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""From validated series to padded arrays: scaling, dropping, windows, splits, padding.
+"""From validated series to padded arrays: scaling, dropping, splits, padding.
 
 Everything random takes its own seed, and everything learned (means, deviations, the unit of time) is learned from
 training data only, in `Scaler.fit`.
@@ -120,83 +120,6 @@ def without_empty_rows(series: Series) -> Series:
     keep[series.offsets[:-1]] = True
     keep[series.offsets[1:] - 1] = True
     return series.keep_rows(keep)
-
-
-def windows(series: Series, length: int, horizon: int, *, stride: int = 1) -> Series:
-    """Cut each sequence into inputs of `length` observations and targets of the `horizon` observations that follow.
-
-    Windows of one sequence share its id, so that `split` can keep them on one side.
-
-    >>> from leapcde.series import as_series
-    >>> cut = windows(as_series(np.ones((2, 100, 14))), 50, 10, stride=10)
-    >>> len(cut), cut.target.shape
-    (10, (10, 10, 14))
-    """
-    if min(length, horizon, stride) < 1:
-        raise InputError(f"window {length}, horizon {horizon}, stride {stride}: each must be at least 1")
-    counts = np.maximum(0, (series.lengths - length - horizon) // stride + 1)
-    if counts.sum() == 0:
-        longest = int(series.lengths.max())
-        raise InputError(f"no sequence is long enough: a window needs {length} + {horizon} points, the longest has {longest}")
-    origin = np.repeat(np.arange(len(series)), counts)
-    nth = np.arange(len(origin)) - np.repeat(np.cumsum(counts) - counts, counts)
-    starts = series.offsets[origin] + nth * stride
-    rows = starts[:, None] + np.arange(length)
-    future = starts[:, None] + length + np.arange(horizon)
-    return replace(
-        series,
-        times=series.times[rows].ravel(),
-        values=series.values[rows].reshape(-1, series.values.shape[1]),
-        offsets=np.arange(len(origin) + 1) * length,
-        target=series.values[future],
-        static=None if series.static is None else series.static[origin],
-        ids=(np.arange(len(series)) if series.ids is None else series.ids)[origin],
-    )
-
-
-def windows_at(series: Series, length: int, offsets: np.ndarray, *, stride: int = 1) -> Series:
-    """Cut each sequence into inputs of `length` observations and targets at so much time after each input's last one.
-
-    Targets lie on the line between the observations around them; where there are none around, they are unknown (NaN).
-
-    >>> from leapcde.series import as_series
-    >>> windows_at(as_series([([0, 1, 3, 7], [0.0, 1.0, 3.0, 7.0])]), 2, np.array([1.0, 4.0])).target[:, :, 0].tolist()
-    [[2.0, 5.0], [4.0, 7.0]]
-    """
-    if not len(offsets) or not (np.diff(offsets) > 0).all() or not (np.isfinite(offsets).all() and offsets[0] > 0):
-        raise InputError(f"horizon {offsets.tolist()}: give increasing times, all after the last observation (above 0)")
-    cut = windows(series, length, 1, stride=stride)
-    ends = cut.times[cut.offsets[1:] - 1]
-    counts = np.maximum(0, (series.lengths - length - 1) // stride + 1)  # of windows, which stand in the order of sequences
-    first = np.cumsum(counts) - counts
-    target = np.full((len(cut), len(offsets), series.values.shape[1]), np.nan)
-    for i in range(len(series)):
-        mine = slice(first[i], first[i] + counts[i])
-        times, values = series.sample(i)
-        for c in range(values.shape[1]):
-            seen = ~np.isnan(values[:, c])
-            if seen.any():
-                asked = ends[mine, None] + offsets
-                target[mine, :, c] = np.interp(asked, times[seen], values[seen, c], left=np.nan, right=np.nan)
-    known = np.flatnonzero(~np.isnan(target).all((1, 2)))
-    if not len(known):
-        raise InputError(
-            f"no sequence goes on for {offsets[0]:g} after a window of {length} observations; nothing to learn from"
-        )
-    return replace(cut, target=target).take(known)
-
-
-def last_window(series: Series, length: int | None) -> Series:
-    """The last `length` rows of each sample.
-
-    >>> from leapcde.series import as_series
-    >>> last_window(as_series([[1.0, 2.0, 3.0], [4.0]]), 2).values[:, 0].tolist()
-    [2.0, 3.0, 4.0]
-    """
-    if length is None:
-        return series
-    position = np.arange(len(series.times)) - np.repeat(series.offsets[:-1], series.lengths)
-    return series.keep_rows(position >= np.repeat(series.lengths - length, series.lengths))
 
 
 def hold_out(

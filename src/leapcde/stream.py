@@ -2,8 +2,9 @@
 
 A causal path (Hermite, rectilinear) never changes in its past, so a controlled differential equation can be driven
 piece by piece: NCDE carries z, LEAP carries the encoder's e and runs its decoder, of a fixed number of steps, when
-asked. A row at which nothing was observed only counts while it is the last one, as in `prepare.without_empty_rows`;
-it is therefore kept aside, and forgotten when the next row comes.
+asked. Models that go from row to row (the recurrent ones, ODE-RNN) read no path and carry their state. A row at which
+nothing was observed only counts while it is the last one, as in `prepare.without_empty_rows`; it is therefore kept
+aside, and forgotten when the next row comes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from .metrics import softmax
 from .models.base import Model, Streamable
 from .models.leap import Leap
 from .models.ncde import NeuralCDE
+from .models.ode_rnn import ODERNN
+from .models.rnn import OverRows
 from .paths import fit_path
 from .predictor import Frame, Predictor
 from .prepare import Padded
@@ -261,16 +264,15 @@ def _answered(model: Any, state, end: Batch):
 
 def _check_causal(predictor: Predictor) -> None:
     model, scheme = predictor.model, predictor.frame.recipe.scheme
-    if scheme not in CAUSAL:
+    if not isinstance(model, Streamable) and _family(model) is None:
+        raise InputError(f"model {predictor.name!r} cannot be streamed; 'leap', 'ncde', 'gru', 'gru-d' and 'ode-rnn' can")
+    if not isinstance(model, (OverRows, ODERNN)) and scheme not in CAUSAL:
         raise InputError(
             f"a {scheme!r} path changes in its past when observations arrive, so it cannot be streamed; "
             f"fit with interpolation='hermite' or 'rectilinear' (--path on the command line)"
         )
-    if isinstance(model, Streamable):
-        return
-    if _family(model) is None:
-        raise InputError(f"model {predictor.name!r} cannot be streamed; 'leap' and 'ncde' can")
-    if model.solver.method in ADAPTIVE:  # pyright: ignore[reportAttributeAccessIssue]
+    solver = getattr(model, "solver", None)
+    if solver is not None and solver.method in ADAPTIVE:
         raise InputError("adaptive steps depend on the whole series; stream a model fitted with a fixed solver, such as 'rk4'")
     if isinstance(model, Leap) and model.steps is None:
         raise InputError(

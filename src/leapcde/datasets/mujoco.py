@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, MissingDependencyError
-from ..prepare import split, windows
+from ..prepare import split
 from ..series import Series, as_series
+from ..windowing import windows
 from . import hopper
 from .cache import digest
 from .protocol import About, Figure, Parts, Read, Source

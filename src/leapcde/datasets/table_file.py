@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, LeapWarning, choose, need
-from ..prepare import drop, split, windows
+from ..prepare import drop, split
 from ..series import Series, from_table
+from ..windowing import auto_window, cut_windows
 from . import Dataset
 
 FEW_CLASSES = 20
@@ -27,7 +28,7 @@ class Columns:
     values: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     window: int | None = None
-    horizon: int | None = None
+    horizon: int | tuple[float, ...] | None = None  # observations ahead, or times after the last one
     task: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -35,7 +36,8 @@ class Columns:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Columns:
-        return cls(**{**data, "values": tuple(data["values"]), "static": tuple(data["static"])})
+        lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+        return cls(**{**data, **lists})
 
 
 def load(path: Path, columns: Columns, *, drop_rate: float = 0.0) -> Dataset:
@@ -43,8 +45,10 @@ def load(path: Path, columns: Columns, *, drop_rate: float = 0.0) -> Dataset:
     series = read(path, columns)
     protocol: dict[str, Any] = {"file": path.name, "drop": drop_rate, "split": "70/15/15 by id"}
     if columns.horizon is not None:
-        window = columns.window or _default_window(series, columns.horizon)
-        cut = drop(windows(series, window, columns.horizon, stride=max(1, columns.horizon // 2)), drop_rate)
+        window = columns.window or auto_window(series, columns.horizon)
+        if columns.window is None:
+            warnings.warn(f"no --window given: forecasting from the last {window} points", LeapWarning, stacklevel=2)
+        cut = drop(cut_windows(series, window, columns.horizon), drop_rate)
         protocol |= {"window": window, "horizon": columns.horizon}
         return Dataset(path.stem, "forecasting", *split(cut, by_id=True), protocol)
     if series.target is None:
@@ -94,12 +98,3 @@ def _read_table(path: Path):
         hint = "; it looks separated by semicolons, write commas" if ";" in name else ""
         raise InputError(f"cannot read {path}: it has one column only ({name!r}){hint}")
     return table
-
-
-def _default_window(series: Series, horizon: int) -> int:
-    """As much past as the shorter sequences allow, at most 100 points."""
-    window = int(min(np.quantile(series.lengths, 0.25) - horizon, 100))
-    if window < 2:
-        raise InputError(f"sequences are too short for a horizon of {horizon}: a quarter has {horizon + 2} points or fewer")
-    warnings.warn(f"no --window given: forecasting from the last {window} points", LeapWarning, stacklevel=2)
-    return window

@@ -13,8 +13,8 @@ from ..errors import InputError
 from ..intervals import Conformal
 from ..metrics import softmax
 from ..predictor import Predictor
-from ..prepare import last_window
 from ..series import Series
+from ..windowing import in_steps, last_window
 from .run import RunConfig
 
 
@@ -30,7 +30,7 @@ def predictions_table(
     columns = replace(config.columns, values=predictor.frame.channels)
     series = table_file.read(file, columns, with_target=False)
     if predictor.frame.task == "forecasting":
-        return _forecast_table(predictor, last_window(series, columns.window), columns.id, conformal, coverage)
+        return _forecast_table(predictor, last_window(series, columns.window), columns, conformal, coverage)
     raw = predictor.raw(series)
     table = pd.DataFrame({columns.id: series.ids, "prediction": predictor.frame.decode(raw)})
     if predictor.frame.task == "classification":
@@ -41,11 +41,14 @@ def predictions_table(
     return table
 
 
-def _forecast_table(predictor: Predictor, series: Series, id: str, conformal: Conformal | None, coverage) -> pd.DataFrame:
+def _forecast_table(
+    predictor: Predictor, series: Series, columns: table_file.Columns, conformal: Conformal | None, coverage: float | None
+) -> pd.DataFrame:
     values = predictor.predict(series)
-    samples, horizon, _ = values.shape
-    steps = np.tile(np.arange(1, horizon + 1), samples)
-    table = pd.DataFrame({id: np.repeat(np.asarray(series.ids), horizon), "step": steps})
+    samples, rows, _ = values.shape
+    assert columns.horizon is not None  # a forecaster's columns name one
+    when = ("step", np.arange(1, rows + 1)) if in_steps(columns.horizon) else ("after", np.asarray(columns.horizon))
+    table = pd.DataFrame({columns.id: np.repeat(np.asarray(series.ids), rows), when[0]: np.tile(when[1], samples)})
     for c, name in enumerate(predictor.frame.channels):
         table[name] = values[:, :, c].ravel()
     if coverage is not None and conformal is not None:

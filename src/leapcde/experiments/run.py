@@ -121,6 +121,7 @@ def save_model(path: Path, config: RunConfig, data: Dataset, predictor: Predicto
     """
     columns = {} if config.columns is None else config.columns.to_json()
     names = ("id", "time", "values", "static", *(() if data.task == "forecasting" else ("target",)))
+    names += ("horizon", "window") if data.task == "forecasting" else ()
     params = {name: columns[name] or None for name in names if name in columns}
     conformal = calibrated(predictor, data)
     arrays = {} if conformal is None else {"conformal": {"errors": conformal.errors}}

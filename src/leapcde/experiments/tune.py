@@ -67,9 +67,8 @@ def tune(
 def suggested(config: RunConfig, trial: optuna.Trial | optuna.trial.FrozenTrial) -> RunConfig:
     """The config with a trial's settings: rate, path, intensity, and those sizes that the model has."""
     known = options_of(config.model)
-    sizes = {"hidden": (12, 96), "width": (24, 160), "depth": (1, 4)}
     options: dict[str, Any] = {
-        name: trial.suggest_int(name, *bounds, log=name != "depth") for name, bounds in sizes.items() if name in known
+        name: trial.suggest_int(name, *bounds, log=name != "depth") for name, bounds in SIZES.items() if name in known
     }
     if "alpha" in known:
         options["alpha"] = trial.suggest_float("alpha", 1e-4, 10.0, log=True)

@@ -75,10 +75,20 @@ class ODERNN(Model):
         self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
-        obs = batch.obs
-        gaps = jnp.diff(obs.times, axis=1, prepend=obs.times[:, :1]) * self.rate
-        h = self.jump(self.φ_0(obs.static), gaps, rows_of(batch), obs.mask.max(-1), self.solver)
-        return Output(self.head(h, obs), jnp.zeros(()))
+        return Output(self.answer(self.begin(batch), batch), jnp.zeros(()))
+
+    # One observation at a time (`Streamable`).
+
+    def begin(self, batch: Batch):
+        gaps = jnp.diff(batch.obs.times, axis=1, prepend=batch.obs.times[:, :1]) * self.rate
+        return self.jump(self.φ_0(batch.obs.static), gaps, rows_of(batch), batch.obs.mask.max(-1), self.solver)
+
+    def advance(self, h, batch: Batch):
+        gaps = jnp.diff(batch.obs.times, axis=1) * self.rate
+        return self.jump(h, gaps, rows_of(batch)[:, 1:], batch.obs.mask[:, 1:].max(-1), self.solver)
+
+    def answer(self, h, batch: Batch):
+        return self.head(h, batch.obs)
 
     def regularised(self):
         return self.jump

@@ -10,6 +10,9 @@ stand-in and the state fade over that time (Che et al., Scientific Reports 2018)
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -20,15 +23,48 @@ from ..errors import choose
 from ..fields import Dense
 from ..heads import Head
 from ..paths import forward_fill, neighbours
+from ..prepare import Padded
 from .base import Batch, Model, Output, Spec, make_head, start_state
 
 
-class Recurrent(Model):
-    """RNN, LSTM, GRU; with `deltas`, GRU-Δt."""
+class OverRows(Model):
+    """A state that changes at each row at which something was observed. Subclasses are final."""
 
     φ_0: Dense
     cell: Cell
     head: Head
+
+    @abstractmethod
+    def rows(self, obs: Padded, δ: Float[Array, "batch length values"]) -> Any:
+        """What `update` needs of each row, computed for all of them at once."""
+
+    @abstractmethod
+    def update(self, state: Any, row: Any) -> Any: ...
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        return Output(self.answer(self.begin(batch), batch), jnp.zeros(()))
+
+    # One observation at a time (`Streamable`). With the state goes the time at which each channel was last observed.
+
+    def begin(self, batch: Batch):
+        obs = batch.obs
+        rows = self.rows(obs, since_seen(obs.times, obs.mask))
+        state = over_rows(self.update, self.cell.start(self.φ_0(obs.static)), rows, obs.mask.max(-1))
+        return state, jnp.zeros_like(obs.last)
+
+    def advance(self, carried, batch: Batch):
+        (state, seen_at), obs = carried, batch.obs
+        rows = jax.tree.map(lambda a: a[:, 1:], self.rows(obs, obs.times[..., None] - seen_at[:, None]))
+        state = over_rows(self.update, state, rows, obs.mask[:, 1:].max(-1))
+        return state, jnp.where(obs.mask[:, 1] > 0, obs.times[:, 1:], seen_at)
+
+    def answer(self, carried, batch: Batch):
+        return self.head(self.cell.read(carried[0]), batch.obs)
+
+
+class Recurrent(OverRows):
+    """RNN, LSTM, GRU; with `deltas`, GRU-Δt."""
+
     deltas: bool = eqx.field(static=True)
 
     def __init__(self, spec: Spec, *, key, cell: str, deltas: bool = False, hidden: int = 48, anchored: bool = True):
@@ -39,24 +75,19 @@ class Recurrent(Model):
         self.head = make_head(spec, hidden, key=c, anchored=anchored)
         self.deltas = deltas
 
-    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
-        obs = batch.obs
-        parts = [forward_fill(obs.values, obs.mask), obs.mask]
-        if self.deltas:
-            # The logarithm, because a channel that was never seen would otherwise drive the gates ever further.
-            parts.append(jnp.log1p(since_seen(obs.times, obs.mask)))
-        rows = self.cell.inputs(jnp.concatenate(parts, -1))
-        state = over_rows(self.cell.step, self.cell.start(self.φ_0(obs.static)), rows, obs.mask.max(-1))
-        return Output(self.head(self.cell.read(state), obs), jnp.zeros(()))
+    def rows(self, obs, δ):
+        # The logarithm of δ, because a channel that was never seen would otherwise drive the gates ever further.
+        parts = [forward_fill(obs.values, obs.mask), obs.mask, *([jnp.log1p(δ)] if self.deltas else [])]
+        return self.cell.inputs(jnp.concatenate(parts, -1))
+
+    def update(self, state, row):
+        return self.cell.step(state, row)
 
 
-class GRUD(Model):
-    φ_0: Dense
-    cell: GRUCell
+class GRUD(OverRows):
     w_x: Float[Array, " values"]
     b_x: Float[Array, " values"]
     W_h: Dense
-    head: Head
 
     def __init__(self, spec: Spec, *, key, hidden: int = 48, anchored: bool = True):
         a, b, c, d = jax.random.split(key, 4)
@@ -68,20 +99,15 @@ class GRUD(Model):
         self.W_h = eqx.tree_at(lambda d: (d.weight, d.bias), decay, (0.1 * jnp.abs(decay.weight), jnp.zeros(hidden)))
         self.head = make_head(spec, hidden, key=d, anchored=anchored)
 
-    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
-        obs = batch.obs
-        δ = since_seen(obs.times, obs.mask)
+    def rows(self, obs, δ):
         γ_x = jnp.exp(-jax.nn.relu(self.w_x * δ + self.b_x))
         x = jnp.where(obs.mask > 0, obs.values, γ_x * forward_fill(obs.values, obs.mask))
         γ_h = jnp.exp(-jax.nn.relu(self.W_h(δ)))
-        rows = (self.cell.inputs(jnp.concatenate([x, obs.mask], -1)), γ_h)
+        return self.cell.inputs(jnp.concatenate([x, obs.mask], -1)), γ_h
 
-        def update(h, row):
-            gates, γ = row
-            return self.cell.step(γ * h, gates)
-
-        h = over_rows(update, self.φ_0(obs.static), rows, obs.mask.max(-1))
-        return Output(self.head(h, obs), jnp.zeros(()))
+    def update(self, state, row):
+        gates, γ_h = row
+        return self.cell.step(γ_h * state, gates)
 
 
 def since_seen(times, mask) -> Float[Array, "batch length values"]:
