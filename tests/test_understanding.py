@@ -142,9 +142,11 @@ def test_unknown_truths_do_not_count():
 
 def test_targets_at_times_lie_between_observations_or_are_unknown():
     series = as_series([([0.0, 1, 2, 10], [[0.0, 5], [1, np.nan], [2, np.nan], [10, np.nan]])])
-    cut = windows_at(series, 2, np.array([0.5, 3.0, 20.0]))
-    assert cut.target[0, :, 0].tolist()[:2] == [1.5, 4.0] and np.isnan(cut.target[0, 2, 0])
+    cut = windows_at(series, 2, np.array([0.5, 3.0, 8.5]))
+    assert cut.target[0, :, 0].tolist() == [1.5, 4.0, 9.5] and np.isnan(cut.target[1, 2, 0])
     assert np.isnan(cut.target[:, :, 1]).all()
+    with pytest.raises(InputError, match="horizon 20: no sequence goes on so long"):
+        windows_at(series, 2, np.array([0.5, 20.0]))
 
 
 def test_hold_out_keeps_rare_classes_and_whole_sequences():

@@ -70,12 +70,13 @@ def windows_at(series: Series, length: int, offsets: np.ndarray, *, stride: int 
             if seen.any():
                 asked = ends[mine, None] + offsets
                 target[mine, :, c] = np.interp(asked, times[seen], values[seen, c], left=np.nan, right=np.nan)
-    known = np.flatnonzero(~np.isnan(target).all((1, 2)))
-    if not len(known):
+    unknown = offsets[np.isnan(target).all((0, 2))]
+    if len(unknown):
         raise InputError(
-            f"no sequence goes on for {offsets[0]:g} after a window of {length} observations; nothing to learn from"
+            f"horizon {', '.join(f'{offset:g}' for offset in unknown)}: no sequence goes on so long after a window of {length} "
+            "observations, so there is nothing to learn from; leave these times out, or shorten the window"
         )
-    return replace(cut, target=target).take(known)
+    return replace(cut, target=target).take(np.flatnonzero(~np.isnan(target).all((1, 2))))
 
 
 def last_window(series: Series, length: int | None) -> Series:
