@@ -1,122 +1,200 @@
-"""Speed of a training step, side by side with Diffrax: same weights, same data, same midpoint steps, interleaved timing.
+"""Speed and memory side by side with other libraries: the same weights, data, solver and steps, timed in turns.
 
-`make bench` writes benchmarks/record.json. Seconds mean nothing on another machine; ratios from one run do.
+`make bench` checks that losses and gradients agree, times training steps and predictions with one thread and with two,
+and writes benchmarks/record.json. Every comparison runs in a process of its own, because the number of threads and the
+peak of memory belong to a process. Seconds mean nothing on another machine; ratios from one run do.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import resource
 import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
-import diffrax
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from leapcde import Recipe, Spec, as_series, build, make_buckets
-
-SHAPES = {
-    "character-trajectories": {"batch": 32, "length": 182, "values": 3, "hidden": 40, "width": 100, "depth": 3},
-    "mujoco": {"batch": 1024, "length": 50, "values": 13, "hidden": 80, "width": 50, "depth": 5},
-}
-
-
-def problem(batch: int, length: int, values: int, hidden: int, width: int, depth: int):
-    data = np.random.default_rng(0).normal(size=(batch, length, values)).cumsum(1) / length**0.5
-    made = make_buckets(as_series(data), Recipe())[0].batch
-    spec = Spec("classification", values, values + 1, (20,), span=length - 1.0)
-    size = {"hidden": hidden, "width": width, "depth": depth}
-    return made, build("ncde", spec, **size), build("leap", spec, **size, decoder_steps=32)
-
-
-def gradient_of(predict):
-    """A compiled loss and gradient of sum(prediction²) with respect to the model."""
-    return eqx.filter_jit(eqx.filter_value_and_grad(lambda model, batch: jnp.sum(predict(model, batch) ** 2)))
-
-
-def with_diffrax(adjoint):
-    """The same NCDE as a Diffrax user writes it: one sample's solve, vmapped."""
-
-    def predict(model, batch):
-        def one(start, values, left, right):
-            def rate(s, z, _):
-                i = jnp.clip(jnp.floor(s).astype(int), 0, len(left) - 1)
-                u, x0, x1 = s - i, values[i], values[i + 1]
-                dX = 6 * u * (1 - u) * (x1 - x0) + (1 - u) * (1 - 3 * u) * left[i] + u * (3 * u - 2) * right[i]
-                return model.g(z, dX)
-
-            steps = len(left)
-            solution = diffrax.diffeqsolve(
-                diffrax.ODETerm(rate),
-                diffrax.Midpoint(),
-                0.0,
-                float(steps),
-                1.0,
-                model.φ_z(start),
-                adjoint=adjoint,
-                max_steps=steps,
-            )
-            return model.head.layer(solution.ys[0])
-
-        return jax.vmap(one)(batch.start, batch.X.values, batch.X.left, batch.X.right)
-
-    return predict
-
-
-def interleaved(functions: dict, rounds: int) -> dict[str, list[float]]:
-    for function in functions.values():
-        jax.block_until_ready(function())
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(rounds):
-        for name, function in functions.items():
-            began = time.perf_counter()
-            jax.block_until_ready(function())
-            seconds[name].append(time.perf_counter() - began)
-    return seconds
-
-
-def agree(name: str, ours, theirs) -> None:
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        scale = float(jnp.abs(b).max()) + 1e-6
-        worst = float(jnp.abs(a - b).max()) / scale
-        if worst > 1e-3:
-            raise SystemExit(f"{name}: results differ by {worst:.1e} of their size; the comparison would mean nothing")
-
-
-def compare(case: str, shape: dict, rounds: int) -> list[dict]:
-    batch, ncde, leap = problem(**shape)
-    ours = gradient_of(lambda model, batch: model(batch).prediction)
-    peers = {
-        "diffrax default (RecursiveCheckpointAdjoint)": gradient_of(with_diffrax(diffrax.RecursiveCheckpointAdjoint())),
-        "diffrax DirectAdjoint": gradient_of(with_diffrax(diffrax.DirectAdjoint())),
-    }
-    for name, peer in peers.items():
-        agree(name, ours(ncde, batch), peer(ncde, batch))
-    functions = {"ours": lambda: ours(ncde, batch), "ours, leap with 32 decoder steps": lambda: ours(leap, batch)}
-    functions |= {name: (lambda peer=peer: peer(ncde, batch)) for name, peer in peers.items()}
-    seconds = interleaved(functions, rounds)
-    rows = []
-    for name in list(functions)[1:]:
-        ratios = [theirs / mine for theirs, mine in zip(seconds[name], seconds["ours"], strict=True)]
-        low, _, high = statistics.quantiles(ratios, n=4)
-        row = {"case": f"ncde gradient, {case}", "shape": shape, "peer": name, "ratio": statistics.median(ratios)}
-        row |= {"ours_s": statistics.median(seconds["ours"]), "peer_s": statistics.median(seconds[name]), "spread": [low, high]}
-        rows.append(row)
-        print(f"{case:24} {name:46} {row['ratio']:6.2f} × ours ({low:.2f} to {high:.2f})", flush=True)
-    return rows
+HERE = Path(__file__).parent
+SECONDS, ROUNDS = 40.0, (5, 40)  # for each comparison; fewest and most rounds
+TOLERANCE = 1e-4  # of gradients, relative to the largest entry of each array
+SHAPES = ("character-trajectories", "mujoco", "speech", "sepsis")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "record.json")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=HERE / "record.json")
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=SHAPES)
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    rows = [row for case, shape in SHAPES.items() for row in compare(case, shape, arguments.rounds)]
-    arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
+    if arguments.child:
+        task, settings = arguments.child
+        return print(json.dumps({"time": timed, "memory": memory, "compile": compiled}[task](**json.loads(settings))))
+    rows = []
+    for shape in arguments.shapes:
+        for model in ("ncde", "leap"):
+            for threads in arguments.threads:
+                rows += child("time", threads, shape=shape, model=model)
+            add_memory([row for row in rows if (row["shape"], row["model"]) == (shape, model)], shape, model)
+            rows += child("compile", 2, shape=shape, model=model)
+            arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
+            show(rows, shape, model)
+
+
+def child(task: str, threads: int, **settings) -> list[dict[str, Any]]:
+    """Run a task in a fresh process on so many cores."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    env = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, __file__, "--child", task]
+    done = subprocess.run([*command, json.dumps({**settings, "threads": threads})], env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{task} {settings}:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# In the child ---------------------------------------------------------------------------------------------------------
+
+
+def peers_of(model: str) -> dict[str, Any]:
+    import diffrax_peers
+    import torch_peers
+
+    return {**torch_peers.PEERS, **diffrax_peers.PEERS} if model == "ncde" else torch_peers.LEAP_PEERS
+
+
+def made(shape: str, model: str, **more):
+    import problems
+
+    # The paper's grid: LEAP's decoder steps at every knot, as its peer does.
+    return problems.problem(model, **problems.SHAPES[shape], **({"decoder_steps": None} if model == "leap" else {}), **more)
+
+
+def timed(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
+    import jax
+    import problems
+    import torch
+
+    torch.set_num_threads(threads)
+    p, rows = made(shape, model), []
+    peers = {name: make(p) for name, make in peers_of(model).items()}
+    worst = {name: disagreement(name, p, peer) for name, peer in peers.items()}
+    for case, ours in {
+        "training step": problems.training(p),
+        "prediction": lambda: jax.block_until_ready(problems.forward(p.model, p.batch)),
+    }.items():
+        theirs = {name: peer.step if case == "training step" else peer.forward for name, peer in peers.items()}
+        if case == "training step" and model == "leap":
+            theirs["ours, leap with 32 decoder steps"] = problems.training(
+                problems.problem("leap", **problems.SHAPES[shape], decoder_steps=32)
+            )
+            theirs["ours, ncde"] = problems.training(problems.problem("ncde", **problems.SHAPES[shape]))
+        seconds = interleaved({"ours": ours, **theirs})
+        for name in theirs:
+            rows.append(
+                {
+                    "case": case,
+                    "model": model,
+                    "shape": shape,
+                    "threads": threads,
+                    "peer": name,
+                    **ratio(seconds["ours"], seconds[name]),
+                    "gradients_differ": worst.get(name),
+                    "peak_mb": None,
+                    "peer_peak_mb": None,
+                }
+            )
+    return rows
+
+
+def disagreement(name: str, p, peer) -> float:
+    """How far gradients are apart at most; stops where the comparison would mean nothing."""
+    import numpy as np
+    import problems
+
+    value, slope = problems.gradient(p.model, p.batch, p.labels, p.key)
+    theirs, slopes = peer.gradient()
+    found = zip(peer.ours(slope), slopes, strict=True)
+    worst = max(float(np.abs(a - b).max() / (np.abs(b).max() + 1e-9)) for a, b in found)
+    # A continuous adjoint solves another equation backwards: it agrees in the loss only, and that is part of the record.
+    if abs(float(value) - theirs) > TOLERANCE * abs(theirs) or (worst > TOLERANCE and "adjoint (" not in name):
+        raise SystemExit(f"{name}: losses {float(value)} and {theirs}, gradients differ by {worst:.1e}")
+    return worst
+
+
+def interleaved(functions: dict[str, Any]) -> dict[str, list[float]]:
+    """Seconds of each function, round by round, so that a noisy moment hits all of them."""
+    for function in functions.values():
+        function()
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    began = time.perf_counter()
+    for done in range(ROUNDS[1]):
+        if done >= ROUNDS[0] and time.perf_counter() - began > SECONDS:
+            break
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def ratio(ours: list[float], theirs: list[float]) -> dict[str, Any]:
+    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    found = {"ours_s": statistics.median(ours), "peer_s": statistics.median(theirs), "ratio": middle}
+    return {**found, "spread": [low, high], "rounds": len(ratios)}
+
+
+def memory(shape: str, model: str, peer: str | None, threads: int) -> float:
+    """Megabytes that training adds to a process that holds the data and the model: peak of three steps."""
+    import problems
+    import torch
+
+    torch.set_num_threads(threads)
+    p = made(shape, model)
+    step = problems.training(p) if peer is None else peers_of(model)[peer](p).step
+    before = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    for _ in range(3):
+        step()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3 - before
+
+
+def add_memory(rows: list[dict[str, Any]], shape: str, model: str) -> None:
+    for row in rows:
+        if row["case"] == "training step" and row["threads"] == 1 and not row["peer"].startswith("ours"):
+            row["peak_mb"] = child("memory", 1, shape=shape, model=model, peer=None)
+            row["peer_peak_mb"] = child("memory", 1, shape=shape, model=model, peer=row["peer"])
+
+
+def compiled(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
+    """Seconds to compile the training step, and of a prediction for one sample once it is compiled."""
+    import jax
+    import problems
+
+    p = made(shape, model)
+    start = time.perf_counter()
+    problems.training(p)()
+    first = time.perf_counter() - start
+    one = jax.tree.map(lambda a: a[:1], p.batch)
+    latency = interleaved({"one": lambda: jax.block_until_ready(problems.forward(p.model, one))})["one"]
+    same = {"model": model, "shape": shape, "threads": threads, "peer": None}
+    return [
+        {"case": "first training step, compilation included", **same, "ours_s": first},
+        {"case": "prediction for one sample", **same, "ours_s": statistics.median(latency)},
+    ]
+
+
+def show(rows: list[dict[str, Any]], shape: str, model: str) -> None:
+    for row in rows:
+        if (row["shape"], row["model"]) == (shape, model):
+            against = "" if row["peer"] is None else f"{row['ratio']:6.2f} × ours  {row['peer']}"
+            print(
+                f"{shape:24} {model:5} {row['threads']} thread(s)  {row['case']:42} {row['ours_s']:8.4f} s  {against}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -162,6 +162,9 @@ def test_five_hundred_rows(name):
 
 # An ablation is one of the others behind a point-wise network: it learns in `make test-slow`.
 LEARNERS = [pytest.param(name, marks=[pytest.mark.slow] if info.ablation else []) for name, info in MODELS.items()]
+# Forecasts take three times as long to learn as letters: one model of each kind in `make test`, all in `make test-slow`.
+KINDS = ("rnn", "gru-d", "gru-ode", "ode-rnn", "latent-ode", "ncde", "leap")
+FORECASTERS = [pytest.param(name, marks=[] if name in KINDS else [pytest.mark.slow]) for name in MODELS]
 LEARN = {"latent-ode": {"rate": 1e-2}, "augmented-ode": {"rate": 1e-2}}
 
 
@@ -195,7 +198,7 @@ def test_learns_letters_and_the_same_seed_gives_the_same_bits(name, letters):
     assert np.array_equal(predictor.raw(letters[2]), again.raw(letters[2]))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", FORECASTERS)
 def test_forecasts_better_than_the_last_value(name):
     data = load("hopper", drop_rate=0.3)
     train, validation, test = data.train.take(range(1600)), data.validation.take(range(256)), data.test.take(range(256))

@@ -24,7 +24,7 @@ from leapcde import InputError, LeapClassifier, LeapForecaster, LeapRegressor, L
 from leapcde.datasets import hopper
 from leapcde.inputs import Form, join, read
 
-TINY = {"hidden": 4, "width": 4, "depth": 1}
+TINY = {"hidden": 8}
 QUICK = {"options": TINY, "interpolation": "linear", "epochs": 4, "batch": 16, "rate": 0.02}
 CLASSES = ["falls", "rises"]
 
@@ -50,7 +50,7 @@ def labels(pairs):
 
 @pytest.fixture(scope="module")
 def classifier(pairs, labels):
-    return LeapClassifier("ncde", **{**QUICK, "epochs": 60}).fit(pairs[0], labels)
+    return LeapClassifier("gru", **{**QUICK, "epochs": 60}).fit(pairs[0], labels)
 
 
 # Input as people have it
@@ -127,7 +127,7 @@ def test_mistakes_in_the_form(pairs):
 
 def test_tables_from_fit_to_predict(pairs, labels):
     table = table_of(pairs[0]).assign(label=np.repeat(labels, 16), weight=np.repeat(np.arange(48.0), 16))
-    named = LeapClassifier("ncde", id="id", time="t", target="label", static=["weight"], **QUICK).fit(table)
+    named = LeapClassifier("gru", id="id", time="t", target="label", static=["weight"], **QUICK).fit(table)
     assert named.feature_names_in_.tolist() == ["height", "angle"] and named.n_features_in_ == 2
     assert named.predictor_.frame.spec.static == 1
     new = table.drop(columns="label")
@@ -150,17 +150,17 @@ def test_learns_and_answers(classifier, pairs, labels):
 
 
 def test_silent_unless_asked(pairs, labels, capfd):
-    quiet = LeapClassifier("ncde", **QUICK).fit(pairs[0], labels)
+    quiet = LeapClassifier("gru", **QUICK).fit(pairs[0], labels)
     assert capfd.readouterr() == ("", "")
-    loud = LeapClassifier("ncde", verbose=1, **QUICK).fit(pairs[0], labels)
+    loud = LeapClassifier("gru", verbose=1, **QUICK).fit(pairs[0], labels)
     out, err = capfd.readouterr()
-    assert out == "" and "ncde" in err and "4/4" in err
+    assert out == "" and "gru" in err and "4/4" in err
     assert np.array_equal(quiet.predict_proba(pairs[0]), loud.predict_proba(pairs[0]))
 
 
 def test_cost_is_told_before_long_training(pairs, labels, capfd, monkeypatch):
     monkeypatch.setattr("leapcde.auto.LONG", 0.0)
-    LeapClassifier("ncde", verbose=1, **QUICK).fit(pairs[0], labels)
+    LeapClassifier("gru", verbose=1, **QUICK).fit(pairs[0], labels)
     assert "48 series" not in capfd.readouterr().err.partition("about")[2]
     assert leapcde.auto.told(100) == "2 minutes"
 
@@ -189,10 +189,10 @@ def test_pickle_and_save_and_load(classifier, pairs, tmp_path):
 
 def test_warm_start_and_partial_fit_go_on(pairs, labels):
     X, _ = pairs
-    one = LeapClassifier("ncde", warm_start=True, **QUICK).fit(X, labels)
+    one = LeapClassifier("gru", warm_start=True, **QUICK).fit(X, labels)
     first = one.history_[-1]["train_loss"]
     assert one.fit(X, labels).history_[0]["train_loss"] < first * 1.05
-    part = LeapClassifier("ncde", **QUICK)
+    part = LeapClassifier("gru", **QUICK)
     for _ in range(3):
         part.partial_fit(X[:24], labels[:24], classes=[*CLASSES, "stays"])
     assert part.classes_.tolist() == [*CLASSES, "stays"] and part.predict_proba(X).shape == (48, 3)
@@ -202,7 +202,7 @@ def test_warm_start_and_partial_fit_go_on(pairs, labels):
 
 def test_class_weights(pairs, labels):
     X, few = pairs[0][:24], np.where(np.arange(24) < 20, "falls", "rises")
-    share = lambda **more: LeapClassifier("ncde", **{**QUICK, **more}).fit(X, few).predict_proba(X)[:, 1].mean()
+    share = lambda **more: LeapClassifier("gru", **{**QUICK, **more}).fit(X, few).predict_proba(X)[:, 1].mean()
     plain = share(class_weight=None)
     assert share() > plain + 0.1  # balanced by default
     assert share(class_weight={"rises": 50.0}) > plain + 0.2 and share(pos_weight=50.0) > plain + 0.2
@@ -213,11 +213,11 @@ def test_class_weights(pairs, labels):
 
 def test_own_validation_data_and_too_few_to_hold_out(pairs, labels):
     X, _ = pairs
-    one = LeapClassifier("ncde", **QUICK).fit(X[:40], labels[:40], validation=(X[40:], labels[40:]))
+    one = LeapClassifier("gru", **QUICK).fit(X[:40], labels[:40], validation=(X[40:], labels[40:]))
     other = one.predictor_.evaluate(as_series(X[40:], target=labels[40:]))
     assert one.history_[-1]["val_loss"] == pytest.approx(other["loss"], rel=1e-3) or len(one.history_) > 1
     with pytest.warns(LeapWarning, match="too few to hold any out"):
-        LeapClassifier("ncde", **QUICK).fit(X[:4], ["a", "a", "b", "b"])
+        LeapClassifier("gru", **QUICK).fit(X[:4], ["a", "a", "b", "b"])
 
 
 def test_predicting_far_beyond_the_trained_times_warns(classifier, pairs):
@@ -231,22 +231,22 @@ def test_predicting_far_beyond_the_trained_times_warns(classifier, pairs):
 
 def test_pipeline_and_cross_validation(pairs, labels):
     X, _ = pairs
-    one = make_pipeline(FunctionTransformer(lambda X: [(2 * t, x) for t, x in X]), LeapClassifier("ncde", **QUICK))
+    one = make_pipeline(FunctionTransformer(lambda X: [(2 * t, x) for t, x in X]), LeapClassifier("gru", **QUICK))
     scores = cross_val_score(one, X, labels, cv=2, error_score="raise")
     assert scores.shape == (2,) and (scores >= 0).all()
     # A Series keeps its static features when scikit-learn picks samples from it.
     series = as_series(X, target=labels, static=np.arange(48.0)[:, None])
-    assert cross_val_score(LeapClassifier("ncde", **QUICK), series, labels, cv=2, error_score="raise").shape == (2,)
+    assert cross_val_score(LeapClassifier("gru", **QUICK), series, labels, cv=2, error_score="raise").shape == (2,)
 
 
 def test_grid_search_in_two_processes(pairs, labels):
     grid = {"rate": [1e-9, 0.02]}
-    search = GridSearchCV(LeapClassifier("ncde", **{**QUICK, "epochs": 20}), grid, cv=2, n_jobs=2, error_score="raise")
+    search = GridSearchCV(LeapClassifier("gru", **{**QUICK, "epochs": 20}), grid, cv=2, n_jobs=2, error_score="raise")
     assert search.fit(pairs[0], labels).best_params_ == {"rate": 0.02}
 
 
 def test_calibration(pairs, labels):
-    one = CalibratedClassifierCV(LeapClassifier("ncde", **QUICK), cv=2).fit(pairs[0], labels)
+    one = CalibratedClassifierCV(LeapClassifier("gru", **QUICK), cv=2).fit(pairs[0], labels)
     assert one.predict_proba(pairs[0]).sum(1) == pytest.approx(np.ones(48))
 
 
@@ -255,7 +255,7 @@ def test_calibration(pairs, labels):
 
 def test_regression_with_intervals(pairs, tmp_path):
     X, speed = pairs
-    one = LeapRegressor("ncde", calibration=0.3, **{**QUICK, "epochs": 60}).fit(X, speed)
+    one = LeapRegressor("gru", calibration=0.3, **{**QUICK, "epochs": 60}).fit(X, speed)
     assert one.score(X, speed) > 0.3
     low, high = one.predict_interval(X, 0.8)
     assert ((low <= speed) & (speed <= high)).mean() > 0.6 and np.ptp(high - low) == pytest.approx(0)
@@ -263,39 +263,39 @@ def test_regression_with_intervals(pairs, tmp_path):
     assert np.array_equal(leapcde.load(tmp_path / "a.safetensors").predict_interval(X, 0.8)[0], low)
     assert np.isinf(one.predict_interval(X[:1], 0.999)[0]).all()  # too few were held out to promise that much
     with pytest.raises(InputError, match=r"calibration=0\.15"):
-        LeapRegressor("ncde", **QUICK).fit(X, speed).predict_interval(X)
+        LeapRegressor("gru", **QUICK).fit(X, speed).predict_interval(X)
     with pytest.raises(InputError, match="one number a sample"):
-        LeapRegressor("ncde", **QUICK).fit(X, np.stack([speed, speed], 1))
+        LeapRegressor("gru", **QUICK).fit(X, np.stack([speed, speed], 1))
 
 
 def test_forecast_in_steps_and_at_times():
     X = hopper.bundled()[:24, :40, :2].astype(float)
-    steps = LeapForecaster("ncde", horizon=4, **{**QUICK, "epochs": 20}).fit(X)
+    steps = LeapForecaster("gru", horizon=4, **{**QUICK, "epochs": 20}).fit(X)
     assert steps.window_ == 36 and steps.predict(X).shape == (24, 4, 2)
     low, high = steps.predict_interval(X, 0.5)
     assert low.shape == high.shape == (24, 4, 2) and (low < high).all()
     assert steps.forecast_times(X)[0].tolist() == [40, 41, 42, 43]
-    times = LeapForecaster("ncde", horizon=[0.5, 3.0], window=20, **QUICK).fit(X)
+    times = LeapForecaster("gru", horizon=[0.5, 3.0], window=20, **QUICK).fit(X)
     assert times.predict(X).shape == (24, 2, 2) and times.forecast_times(X)[0].tolist() == [39.5, 42.0]
     assert times.score(X) <= 1 and np.isfinite(cross_val_score(times, X, cv=2, error_score="raise")).all()
 
 
 def test_a_single_long_sequence_can_be_forecast():
     X = np.sin(np.arange(200.0) / 5)[None, :, None]
-    one = LeapForecaster("ncde", horizon=3, window=12, **{**QUICK, "epochs": 20}).fit(X)
+    one = LeapForecaster("gru", horizon=3, window=12, **{**QUICK, "epochs": 20}).fit(X)
     assert one.score(X) > 0.5 and one.conformal_ is not None
 
 
 def test_forecasts_of_ready_windows(pairs):
     X = hopper.bundled()[:24, :16, :2].astype(float)
     y = hopper.bundled()[:24, 16:19, :2].astype(float)
-    assert LeapForecaster("ncde", **QUICK).fit(X, y).predict(X).shape == (24, 3, 2)
+    assert LeapForecaster("gru", **QUICK).fit(X, y).predict(X).shape == (24, 3, 2)
     with pytest.raises(InputError, match="sample, step, channel"):
-        LeapForecaster("ncde", **QUICK).fit(X, y[:, :, 0])
+        LeapForecaster("gru", **QUICK).fit(X, y[:, :, 0])
     with pytest.raises(InputError, match="give increasing times"):
-        LeapForecaster("ncde", horizon=[2.0, 1.0], **QUICK).fit(X)
+        LeapForecaster("gru", horizon=[2.0, 1.0], **QUICK).fit(X)
     with pytest.raises(InputError, match="too short"):
-        LeapForecaster("ncde", horizon=15, **QUICK).fit(X)
+        LeapForecaster("gru", horizon=15, **QUICK).fit(X)
 
 
 # Third parties
@@ -315,7 +315,7 @@ class Forgetful(LeapClassifier):
 
 def test_check_estimator_finds_what_is_wrong():
     with pytest.raises(leapcde.LeapError) as caught:
-        check_estimator(Forgetful("ncde", **{**QUICK, "epochs": 1}))
+        check_estimator(Forgetful("gru", **{**QUICK, "epochs": 1}))
     broken = {problem.partition(":")[0] for problem in caught.value.problems}
     assert {"parameters_are_kept", "one_answer_a_sample", "wrong_channels_are_refused"} <= broken
     assert "answers_do_not_depend_on_the_company" not in broken
@@ -324,4 +324,4 @@ def test_check_estimator_finds_what_is_wrong():
 @pytest.mark.parametrize("make", [LeapRegressor, LeapForecaster])
 def test_check_estimator_passes_ours(make):
     more = {"horizon": 3, "window": 12} if make is LeapForecaster else {}
-    assert "it_survives_pickling" in check_estimator(make("ncde", **QUICK, **more))
+    assert "it_survives_pickling" in check_estimator(make("gru", **QUICK, **more))

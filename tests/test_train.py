@@ -107,7 +107,7 @@ def undisturbed(tmp_path_factory) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("after", ["config.json", "training.safetensors"])
+@pytest.mark.parametrize("after", [pytest.param("config.json", marks=pytest.mark.slow), "training.safetensors"])
 def test_kill_9_and_resume_gives_the_same_weights(tmp_path, undisturbed, after):
     """Killed in the first epoch, or after it, then run again with the same command: the same file, byte by byte."""
     folder = tmp_path / "run"

@@ -74,18 +74,15 @@ def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1) -> list[B
     for length, samples in buckets(series.lengths):
         length = -(-length // round_to) * round_to if length > 1 else 1
         obs = pad(series.take(samples), length)
-        obs = obs._replace(target=None if obs.target is None else jnp.asarray(obs.target))
-        obs = jax.tree.map(jnp.asarray, obs)
-        made.append(Bucket(Batch(obs, _path(obs._replace(target=None), recipe)), samples))
+        X = _path(obs._replace(target=None), recipe)
+        made.append(Bucket(Batch(jax.tree.map(jnp.asarray, obs), X), samples))
     return made
 
 
 def _path(obs: Padded, recipe: Recipe) -> Path:
     """The path, fitted block by block where the data is large: fitting needs many times the memory of its result."""
     count = len(obs.times)
-    block = max(1, MOST_AT_ONCE * count // max(obs.values.size, 1))
-    if block >= count:
-        return _fit(obs, recipe)
+    block = min(max(1, MOST_AT_ONCE * count // max(obs.values.size, 1)), few_sizes(count))
     whole: list[np.ndarray] = []
     for start in range(0, count, block):
         # The last block is filled up with repeats, so that one shape is compiled.
@@ -95,6 +92,15 @@ def _path(obs: Padded, recipe: Recipe) -> Path:
         for out, part in zip(whole, parts, strict=True):
             out[start : start + block] = np.asarray(part)[: count - start]
     return Path(*(jnp.asarray(whole.pop(0)) for _ in range(4)))  # pop: each part is let go of as soon as it is copied
+
+
+def few_sizes(count: int) -> int:
+    """The next power of two: what is filled up to it compiles for a few sizes only, whatever counts come along.
+
+    >>> [few_sizes(count) for count in (1, 3, 64, 65)]
+    [1, 4, 64, 128]
+    """
+    return 1 << (count - 1).bit_length()
 
 
 @eqx.filter_jit

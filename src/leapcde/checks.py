@@ -25,7 +25,7 @@ def check_estimator(estimator: Any) -> list[str]:
     Settings that make it quick (few epochs, a small model) are yours to choose.
 
     >>> from leapcde import LeapClassifier
-    >>> quick = LeapClassifier("ncde", options={"hidden": 4, "width": 4, "depth": 1}, epochs=1)
+    >>> quick = LeapClassifier("gru", options={"hidden": 4}, epochs=1)
     >>> len(check_estimator(quick)) == len(CHECKS)
     True
     """

@@ -37,7 +37,7 @@ class LeapClassifier(Estimator):
     >>> rng = np.random.default_rng(0)
     >>> X = [(np.sort(rng.random(n)), rng.normal(size=(n, 2)) + n % 2) for n in range(4, 24)]
     >>> y = ["odd" if len(t) % 2 else "even" for t, _ in X]
-    >>> classifier = LeapClassifier(options={"hidden": 4, "width": 4}, epochs=2).fit(X, y)
+    >>> classifier = LeapClassifier("gru", options={"hidden": 4}, epochs=2).fit(X, y)
     >>> classifier.predict_proba(X[:3]).shape, classifier.classes_.tolist()
     ((3, 2), ['even', 'odd'])
     """
@@ -119,7 +119,7 @@ class LeapRegressor(Estimator):
 
     >>> rng = np.random.default_rng(0)
     >>> X = [(np.arange(n), rng.normal(size=(n, 2)) + n) for n in range(4, 24)]
-    >>> regressor = LeapRegressor("ncde", options={"hidden": 4, "width": 4}, epochs=2).fit(X, [len(t) for t, _ in X])
+    >>> regressor = LeapRegressor("gru", options={"hidden": 4}, epochs=2).fit(X, [len(t) for t, _ in X])
     >>> regressor.predict(X[:3]).shape
     (3,)
     """
@@ -179,7 +179,7 @@ class LeapForecaster(Estimator):
     as X with y of shape (sample, step, channel). Other parameters as in `LeapClassifier`.
 
     >>> X = np.sin(np.arange(40.0)[None, :, None] / 3 + np.arange(8.0)[:, None, None])
-    >>> forecaster = LeapForecaster("ncde", horizon=[0.5, 2.0], options={"hidden": 4, "width": 4}, epochs=2).fit(X)
+    >>> forecaster = LeapForecaster("gru", horizon=[0.5, 2.0], options={"hidden": 4}, epochs=2).fit(X)
     >>> forecaster.predict(X).shape
     (8, 2, 1)
     """

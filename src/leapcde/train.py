@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +23,9 @@ import numpy as np
 import optax
 from jax import lax
 
-from .batches import Batch, Bucket
+from .batches import Batch, Bucket, few_sizes
 from .checkpoint import load_file, restore, save_file
+from .devices import apply
 from .errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, choose
 from .losses import cross_entropy, mean_squared_error, weight_norms
 from .metrics import better, measure
@@ -158,7 +159,7 @@ def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray
     result: np.ndarray | None = None
     for bucket in data:
         count = len(bucket.samples)
-        size = min(chunk, count)
+        size = min(chunk, few_sizes(count))
         for start in range(0, count, size):
             # The last chunk is filled up with repeats, so that one shape is compiled.
             index = np.minimum(np.arange(start, start + size), count - 1)
@@ -193,7 +194,7 @@ class _Step(NamedTuple):
 
     def loss(self, params, batch: Batch, key, epoch):
         model = eqx.combine(params, self.static)
-        prediction, penalty = model(batch, key=key, epoch=epoch)
+        prediction, penalty = apply(model, batch, key=key, epoch=epoch)
         loss = task_loss(self.task, prediction, batch.obs.target, self.weights)
         total = loss + penalty
         if self.weight_penalty:
@@ -211,10 +212,9 @@ def _epoch(step: _Step, config: TrainConfig, state: State, train: list[Bucket], 
     losses, done = [], 0
     for bucket, order in plan:
         part = slice(done, done + len(order))
-        keys = jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(part.start, part.stop))
-        when = [jnp.asarray(a[part], jnp.float32) for a in (rates, epoch + np.arange(steps) / steps)]
+        rate, when = (a[part].astype(np.float32) for a in (rates, epoch + np.arange(steps) / steps))
         try:
-            state, found = _segment(step, state, train[bucket].batch, order, *when, keys)
+            state, found = _segment(step, state, train[bucket].batch, order, rate, when, key, np.arange(part.start, part.stop))
         except eqx.EquinoxRuntimeError as error:
             if isinstance(solve_error(error), SolveError):
                 return state, None  # an adaptive solve that blew up is divergence: roll back, halve the rate
@@ -232,17 +232,18 @@ def _epoch(step: _Step, config: TrainConfig, state: State, train: list[Bucket], 
 
 
 @eqx.filter_jit
-def _segment(step: _Step, state: State, data: Batch, order, rates, epochs, keys):
+def _segment(step: _Step, state: State, data: Batch, order, rates, epochs, key, numbers):
     """Steps over minibatches of one bucket: one dispatch, whatever their number."""
 
     def one(state: State, now):
-        index, rate, epoch, key = now
-        gradient, losses = jax.grad(step.loss, has_aux=True)(state.params, data.take(index), key, epoch)
+        index, rate, epoch, number = now
+        mine = jax.random.fold_in(key, number)
+        gradient, losses = jax.grad(step.loss, has_aux=True)(state.params, data.take(index), mine, epoch)
         updates, optimiser = step.optimiser.update(gradient, state.optimiser, state.params)
         params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
         return State(params, optimiser), losses
 
-    return lax.scan(one, state, (jnp.asarray(order), rates, epochs, keys))
+    return lax.scan(one, state, (order, rates, epochs, numbers))
 
 
 def checked(function, *args):

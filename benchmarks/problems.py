@@ -1,0 +1,87 @@
+"""The shapes that are timed, with data and weights for all libraries, and our own training step on them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from leapcde import Batch, Recipe, Spec, as_series, build, make_buckets
+from leapcde.losses import cross_entropy
+
+# The paper's batch, length × channels of X (time among them), D_h, width and hidden layers of its fields.
+SHAPES: dict[str, dict[str, Any]] = {
+    "character-trajectories": {"batch": 32, "length": 182, "values": 3, "hidden": 40, "width": 100, "depth": 3},
+    "mujoco": {"batch": 1024, "length": 50, "values": 13, "hidden": 80, "width": 50, "depth": 5},
+    "speech": {"batch": 256, "length": 161, "values": 20, "hidden": 90, "width": 40, "depth": 4},
+    "sepsis": {"batch": 256, "length": 72, "values": 34, "hidden": 49, "width": 39, "depth": 3, "intensity": True},
+}
+CLASSES, RATE = 10, 1e-3
+
+
+class Problem(NamedTuple):
+    batch: Batch
+    labels: np.ndarray
+    model: Any
+    key: Any  # of LEAP's noise; None for NCDE, which has none
+
+
+def problem(
+    model: str,
+    *,
+    batch: int,
+    length: int,
+    values: int,
+    hidden: int,
+    width: int,
+    depth: int,
+    intensity: bool = False,
+    **options,
+) -> Problem:
+    """Random walks, random labels, and a model as it starts. The same for every library."""
+    generator = np.random.default_rng(0)
+    data = generator.normal(size=(batch, length, values)).cumsum(1) / length**0.5
+    recipe = Recipe(intensity=intensity)
+    made = make_buckets(as_series(data), recipe)[0].batch
+    spec = Spec("classification", values, recipe.channels(values), (CLASSES,), span=length - 1.0)
+    built = build(model, spec, hidden=hidden, width=width, depth=depth, **options)
+    return Problem(made, generator.integers(CLASSES, size=batch), built, jax.random.key(1) if model == "leap" else None)
+
+
+def loss(model, batch: Batch, labels, key):
+    prediction, penalty = model(batch, key=key)
+    return cross_entropy(prediction, labels) + penalty
+
+
+@eqx.filter_jit
+def gradient(model, batch: Batch, labels, key):
+    return eqx.filter_value_and_grad(loss)(model, batch, labels, key)
+
+
+@eqx.filter_jit
+def forward(model, batch: Batch):
+    return model(batch).prediction
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _train(data, model, state):
+    (batch, labels, key), optimiser = data, optax.adam(RATE)
+    _, slope = eqx.filter_value_and_grad(loss)(model, batch, labels, key)
+    updates, state = optimiser.update(slope, state)
+    return eqx.apply_updates(model, updates), state
+
+
+def training(p: Problem):
+    """A function that makes one step of Adam each time it is called."""
+    copy = jax.tree.map(lambda a: jnp.array(a) if eqx.is_array(a) else a, p.model)
+    held = [copy, optax.adam(RATE).init(eqx.filter(copy, eqx.is_inexact_array))]
+
+    def step():
+        held[:] = _train((p.batch, p.labels, p.key), *held)
+        jax.block_until_ready(held)
+
+    return step

@@ -1,0 +1,101 @@
+"""Tiles and several devices change how fast a step is, not what it computes; and a guard of the work that a step does."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from leapcde import Recipe, Spec, as_series, build, devices, make_buckets
+
+SIZES = {"hidden": 6, "width": 8, "depth": 1}
+
+
+def made(model: str, batch: int, length: int = 7, **options):
+    values = np.random.default_rng(0).normal(size=(batch, length, 3)).cumsum(1)
+    spec = Spec("classification", 3, 4, (5,), span=length - 1.0)
+    return make_buckets(as_series(values), Recipe())[0].batch, build(model, spec, **{**SIZES, **options})
+
+
+def slope(function, model, batch):
+    """The gradient of a loss that sees every prediction and the penalty."""
+
+    def loss(model):
+        prediction, penalty = function(model, batch)
+        return jnp.sum(jnp.sin(prediction)) + 100 * penalty
+
+    return eqx.filter_jit(eqx.filter_grad(loss))(model)
+
+
+def test_tiles_change_nothing(monkeypatch):
+    batch, made_model = made("leap", 12, beta=0.0, decoder_steps=4)  # without β there is no noise, which tiles draw anew
+    key = jax.random.key(0)
+    whole = slope(lambda m, b: m(b, key=key, epoch=0.0), made_model, batch)
+    calls = []
+    monkeypatch.setattr(devices.lax, "map", lambda f, xs, really=jax.lax.map: calls.append(1) or really(f, xs))
+    monkeypatch.setattr(devices, "TILE", 4)
+    tiled = slope(lambda m, b: devices.apply(m, b, key=key, epoch=0.0), made_model, batch)
+    assert calls
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(tiled), strict=True):
+        assert np.abs(a).max() > 0
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * float(np.abs(a).max()))
+
+
+def test_a_batch_that_is_no_multiple_of_a_tile_is_left_whole(monkeypatch):
+    batch, model = made("ncde", 10)
+    monkeypatch.setattr(devices, "TILE", 4)
+    monkeypatch.setattr(devices.lax, "map", lambda *args: pytest.fail("tiled"))
+    assert devices.apply(model, batch, key=jax.random.key(0), epoch=0.0).prediction.shape == (10, 5)
+
+
+TWO = """
+import jax, numpy as np
+from test_devices import made, slope
+from leapcde import devices
+batch, model = made("ncde", 8)
+assert jax.device_count() == 2
+assert len(jax.jit(devices.spread)(batch).X.values.sharding.device_set) == 2
+key = jax.random.key(0)
+one = slope(lambda m, b: m(b, key=key, epoch=0.0), model, batch)
+two = slope(lambda m, b: devices.apply(m, b, key=key, epoch=0.0), model, batch)
+for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * np.abs(a).max())
+odd, _ = made("ncde", 7)
+assert len(jax.jit(devices.spread)(odd).X.values.sharding.device_set) == 1
+"""
+
+
+def test_two_devices_give_the_gradient_of_one():
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.path.dirname(__file__), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", TWO], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+# XLA's own count for the gradient on the shape of Character Trajectories; it counts the body of a loop once. Seconds
+# depend on the machine, these do not: a change that raises them makes training slower everywhere. (flops, bytes, temporary)
+WORK = {"ncde": (16.1e6, 66e6, 35e6), "leap": (109e6, 109e6, 48e6)}
+
+
+@pytest.mark.parametrize("model", WORK)
+def test_a_training_step_does_no_more_work_than_it_did(model, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    problems = importlib.import_module("problems")
+    p = problems.problem(
+        model, **problems.SHAPES["character-trajectories"], **({} if model == "ncde" else {"decoder_steps": 32})
+    )
+    compiled = problems.gradient.lower(p.model, p.batch, p.labels, p.key).compile().compiled
+    counted = compiled.cost_analysis()
+    found = (counted["flops"], counted["bytes accessed"], compiled.memory_analysis().temp_size_in_bytes)
+    assert all(a <= b for a, b in zip(found, WORK[model], strict=True)), found
+    # NCDE: two stages of a step forward, and twice as much backward; nothing else of that size.
+    products = 2 * sum(layer.weight.size for layer in p.model.g.net.layers) * len(p.labels)
+    assert model != "ncde" or found[0] < 1.05 * 3 * 2 * products
