@@ -11,7 +11,9 @@ import numpy as np
 import optax
 
 from leapcde import Batch, Recipe, Spec, as_series, build, make_buckets
+from leapcde.devices import TILE, apply
 from leapcde.losses import cross_entropy
+from leapcde.trace import draw_noise
 
 # The paper's batch, length × channels of X (time among them), D_h, width and hidden layers of its fields.
 SHAPES: dict[str, dict[str, Any]] = {
@@ -27,7 +29,7 @@ class Problem(NamedTuple):
     batch: Batch
     labels: np.ndarray
     model: Any
-    key: Any  # of LEAP's noise; None for NCDE, which has none
+    key: Any  # of LEAP's noise
 
 
 def problem(
@@ -49,11 +51,20 @@ def problem(
     made = make_buckets(as_series(data), recipe)[0].batch
     spec = Spec("classification", values, recipe.channels(values), (CLASSES,), span=length - 1.0)
     built = build(model, spec, hidden=hidden, width=width, depth=depth, **options)
-    return Problem(made, generator.integers(CLASSES, size=batch), built, jax.random.key(1) if model == "leap" else None)
+    return Problem(made, generator.integers(CLASSES, size=batch), built, jax.random.key(1))
+
+
+def noise(p: Problem):
+    """LEAP's ε for the whole batch, as its tiles draw it."""
+    count, size = len(p.labels), p.model.φ_h.weight.shape[1]
+    if count <= TILE or count % TILE:
+        return draw_noise(p.key, (count, size), p.model.noise)
+    keys = jax.random.split(p.key, count // TILE)
+    return jnp.concatenate([draw_noise(key, (TILE, size), p.model.noise) for key in keys])
 
 
 def loss(model, batch: Batch, labels, key):
-    prediction, penalty = model(batch, key=key)
+    prediction, penalty = apply(model, batch, key=key, epoch=0.0)  # as in training
     return cross_entropy(prediction, labels) + penalty
 
 

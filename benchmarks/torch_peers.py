@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import torch
 import torchcde
 import torchdiffeq
-from problems import RATE, Problem
-
-from leapcde.trace import draw_noise
+from problems import RATE, Problem, noise
 
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "tanh": torch.tanh, "none": lambda x: x}
 
@@ -44,7 +41,7 @@ class Field(torch.nn.Module):
         self.net, self.channels = Net(field.net), channels
 
     def forward(self, t, z):
-        return self.net(z).view(*z.shape, self.channels)
+        return self.net(z).view(len(z), self.channels, -1).transpose(1, 2)  # our weights make columns
 
 
 class NeuralCDE(torch.nn.Module):
@@ -95,8 +92,7 @@ class Leap(torch.nn.Module):
         self.f, self.m = Net(model.f.net), linear(model.m)
         self.start_z, self.g, self.head = linear(model.φ_z), Field(model.g, channels), linear(model.head.layer)
         self.alpha, self.beta, self.rate, self.values = model.alpha, model.beta, model.rate, model.values
-        shape = (len(p.labels), model.φ_h.weight.shape[1])
-        self.noise = torch.tensor(np.asarray(draw_noise(p.key, shape, model.noise, jnp.float32)))
+        self.noise = torch.tensor(np.asarray(noise(p)))
 
     def forward(self, coefficients):
         X = torchcde.CubicSpline(coefficients)

@@ -336,11 +336,11 @@ def test_ancde(attention):
         knots = np.unique(seen.t)
         for start, end in pairwise(knots):
             inside = lambda t, s=start, e=end: np.clip(t, s + 1e-12, e - 1e-12)  # splines have two slopes at their ends
-            f = lambda t, h, i=inside: net(model.f.net, h).reshape(4, 4) @ dX(i(t))
+            f = lambda t, h, i=inside: net(model.f.net, h).reshape(4, 4).T @ dX(i(t))
             found = solve_ivp(f, (start, end), h, rtol=1e-10, atol=1e-12, dense_output=True)
             grid = np.linspace(start, end, 60)
             Y = CubicSpline(grid, [attention_of(model, found.sol(t)) * X(t) for t in grid])
-            g = lambda t, z, Y=Y: net(model.g.net, z).reshape(6, 4) @ Y(t, 1)
+            g = lambda t, z, Y=Y: net(model.g.net, z).reshape(4, 6).T @ Y(t, 1)
             h, z = found.y[:, -1], solve_ivp(g, (start, end), z, rtol=1e-9, atol=1e-11).y[:, -1]
         return z
 

@@ -53,7 +53,7 @@ def dense(layer, x):
 def matrix(field, z):
     for layer in field.net.layers[:-1]:
         z = np.tanh(dense(layer, z))
-    return np.tanh(dense(field.net.layers[-1], z)).reshape(6, 4)
+    return np.tanh(dense(field.net.layers[-1], z)).reshape(4, 6).T  # column by column
 
 
 def f_of(model, h):
@@ -234,9 +234,8 @@ def test_steps_at_every_knot_converge_to_the_fine_grid(case):
     batch, model, _ = case
     coarse = model_of(noise="exact", decoder_steps=None)
     np.testing.assert_allclose(run(coarse, batch).prediction, run(model, batch).prediction, atol=1e-5)
-    np.testing.assert_allclose(
-        coarse.learned_path(batch).evaluate(batch.obs.times), model.learned_path(batch).evaluate(batch.obs.times), atol=1e-5
-    )
+    found, fine = (one.learned_path(batch).evaluate(batch.obs.times) for one in (coarse, model))
+    assert jnp.abs(found - fine).max() < 2e-6 * jnp.abs(fine).max()
 
 
 @pytest.mark.parametrize("density", ["trajectory", "restart"])

@@ -57,9 +57,46 @@ class MLP(eqx.Module):
         self.activations = activations
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        for layer, name in zip(self.layers, self.activations, strict=True):
+        return ACTIVATIONS[self.activations[-1]](self.layers[-1](self.hidden(x)))
+
+    def hidden(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
+        """All layers but the last."""
+        for layer, name in zip(self.layers[:-1], self.activations[:-1], strict=True):
             x = ACTIVATIONS[name](layer(x))
         return x
+
+
+@jax.custom_vjp
+def drive(
+    weight: Float[Array, "inputs outputs"], bias: Float[Array, " outputs"], u: Float[Array, "*batch inputs"], dX
+) -> Float[Array, "*batch state"]:
+    """tanh(u W + b) dX: the last layer of a matrix field, whose outputs are a column of the matrix for each control.
+
+    The matrix is the largest thing in a solve. Kept for the backward pass it would fill the memory, and reading it back
+    takes longer than the one product that makes it again (docs/decisions/0007).
+    """
+    return jnp.sum(_matrix(weight, bias, u, dX) * dX[..., None], axis=-2)
+
+
+def _matrix(weight, bias, u, dX):
+    """(*batch, control, state): the state runs fastest, which is what processors want to sum along."""
+    return jnp.tanh(u @ weight + bias).reshape(*dX.shape, -1)
+
+
+def _drive_forward(weight, bias, u, dX):
+    return drive(weight, bias, u, dX), (weight, bias, u, dX)
+
+
+def _drive_backward(kept, slope):
+    weight, bias, u, dX = kept
+    matrix, along = _matrix(weight, bias, u, dX), slope[..., None, :]
+    to_dX = jnp.sum(matrix * along, axis=-1)
+    δ = (along * dX[..., None] * (1 - matrix**2)).reshape(*u.shape[:-1], -1)
+    rows = δ.reshape(-1, δ.shape[-1])
+    return u.reshape(-1, u.shape[-1]).T @ rows, rows.sum(0), δ @ weight.T, to_dX
+
+
+drive.defvjp(_drive_forward, _drive_backward)
 
 
 class CDEField(eqx.Module):
@@ -69,7 +106,7 @@ class CDEField(eqx.Module):
     layer's weights at the start: a small field keeps the state small along a long path.
     """
 
-    net: MLP
+    net: MLP  # its outputs are the columns of the matrix, one after the other
 
     def __init__(
         self,
@@ -89,8 +126,8 @@ class CDEField(eqx.Module):
         self.net = eqx.tree_at(lambda net: net.layers[-1].weight, net, replace_fn=lambda weight: gain * weight)
 
     def __call__(self, z: Float[Array, "*batch state"], dX: Float[Array, "*batch control"]) -> Float[Array, "*batch state"]:
-        matrix = self.net(z).reshape(*z.shape, dX.shape[-1])
-        return jnp.sum(matrix * dX[..., None, :], axis=-1)
+        last = self.net.layers[-1]
+        return drive(last.weight, last.bias, self.net.hidden(z), dX)
 
 
 class ODEField(eqx.Module):
