@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_data import data_app
+from .cli_reproduce import add_commands
 from .commands import DataDir, Json, Quiet, Seed, command, name_values, print_json, print_table
 from .errors import InputError, LeapError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data_app, name="data")
+add_commands(app)
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that 'leapcde train' made.")]
 
