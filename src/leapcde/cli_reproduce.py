@@ -112,6 +112,5 @@ def _dry_run(cells: list, out: Path, jobs: int, as_json: bool) -> None:
         )
     print_table(["cell", "estimate"], [[row["cell"], words(row["seconds"])] for row in rows])
     guess = f"; {found.guessed} of them guessed, as no record tells their speed" if found.guessed else ""
-    typer.echo(
-        f"{len(waiting)} cells to run, {len(todo) - len(waiting)} done; about {words(found.total / jobs)} with {jobs} jobs{guess}"
-    )
+    left = f"{len(waiting)} cells to run, {len(todo) - len(waiting)} done"
+    typer.echo(f"{left}; about {words(found.total / jobs)} with {jobs} jobs{guess}")

@@ -168,10 +168,11 @@ def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainCo
     optimiser = _optimiser(config.optimizer, config.weight_decay, config.clip)
     step = _Step(static, task, config.weight_penalty, optimiser, _class_weights(task, train, config))
     found = []
-    for bucket, order in {bucket: order for bucket, order in _plan(train, config, 0)}.items():
+    for bucket, order in dict(_plan(train, config, 0)).items():
         when, keys = jnp.zeros(len(order), jnp.float32), jax.random.split(jax.random.key(0), len(order))
         start = State(params, optimiser.init(params))
-        found.append(_segment.lower(step, start, train[bucket].batch, order, when, when, keys).compile().compiled)
+        lowered = _segment.lower(step, start, train[bucket].batch, order, when, when, keys)  # pyright: ignore
+        found.append(lowered.compile().compiled)
     return found
 
 

@@ -99,31 +99,39 @@ def is_running(path: Path) -> bool:
 
 
 def cell_data(cell: Cell) -> Dataset:
-    """The data of a cell, made small if its budget asks for it. The last one is kept: cells of one data set follow each other."""
+    """The data of a cell, made small if its budget asks for it. The last one is kept, as cells of
+    one data set follow each other; so are small ones, which cost no memory."""
     config = public(cell.config)
     asked = {key: config[key] for key in ("data", "drop", "choices", "columns", "digest")}
-    return _loaded(json.dumps(asked), cell.config.data_dir, cell.samples, cell.length)
+    if cell.samples is None and cell.length is None:
+        return _loaded(json.dumps(asked), cell.config.data_dir)
+    return _shrunk(json.dumps(asked), cell.config.data_dir, cell.samples, cell.length)
 
 
 @lru_cache(maxsize=1)
-def _loaded(asked: str, data_dir: str | None, samples: int | None, length: int | None) -> Dataset:
-    config = RunConfig.from_json({**json.loads(asked), "recipe": {}, "train": {}, "data_dir": data_dir})
-    data = load_data(config)
-    if samples is None and length is None:
-        return data
-    half = None if samples is None else -(-samples // 2)
+def _loaded(asked: str, data_dir: str | None) -> Dataset:
+    return load_data(RunConfig.from_json({**json.loads(asked), "recipe": {}, "train": {}, "data_dir": data_dir}))
+
+
+@lru_cache(maxsize=16)
+def _shrunk(asked: str, data_dir: str | None, samples: int | None, length: int | None) -> Dataset:
+    data, half = _loaded(asked, data_dir), None if samples is None else -(-samples // 2)
     some = {"train": _some(data.train, samples, length), "validation": _some(data.validation, half, length)}
     return replace(data, **some, test=_some(data.test, half, length))
 
 
 def _some(series: Series, count: int | None, length: int | None) -> Series:
-    """So many samples, all classes among them, each with its last `length` rows."""
+    """So many samples, all classes among them, each with its last `length` rows, which are then a unit of time apart."""
     if count is not None:
         series = series.take(_pick(series, count))
     if length is None:
         return series
-    position = np.arange(len(series.times)) - np.repeat(series.offsets[:-1], series.lengths)
-    return series.keep_rows(position >= np.repeat(series.lengths - length, series.lengths))
+    short = series.keep_rows(_position(series) >= np.repeat(series.lengths - length, series.lengths))
+    return replace(short, times=_position(short).astype(float))
+
+
+def _position(series: Series) -> np.ndarray:
+    return np.arange(len(series.times)) - np.repeat(series.offsets[:-1], series.lengths)
 
 
 def _pick(series: Series, count: int) -> np.ndarray:
@@ -169,7 +177,7 @@ def _work(cell: Cell, data: Dataset, home: Path) -> tuple[dict[str, Any], Arrays
         raw = {name: predict(predictor.model, frame.encode(data.parts[name])) for name in ("validation", "test")}
         more = {"history": result.history.rows, "parameters": result.parameters, "stopped": result.stopped}
         more |= {"seconds": result.seconds, "memory": {"step_bytes": memory.step_bytes(config, data)}}
-        arrays = paths_of(predictor, data.test) if hasattr(predictor.model, "learned_path") else {}
+        arrays = paths_of(predictor, data.test) if cell.paths and hasattr(predictor.model, "learned_path") else {}
     metrics = {name: metrics_of(frame, raw[name], data.parts[name]) for name in raw}
     sizes = {name: len(part) for name, part in data.parts.items()}
     about = {"metric": main_metric(data.task, len(frame.classes)), "metrics": metrics, "protocol": data.protocol}
@@ -200,7 +208,7 @@ def metrics_of(frame: Frame, raw: np.ndarray, series: Series) -> dict[str, float
 
 
 def errors_of(frame: Frame, raw: np.ndarray, series: Series) -> Arrays:
-    """What tests by sample need: class scores and truth, or the L² norm of each window's error at each step, in the data's units."""
+    """What tests by sample need: class scores and truth, or the L² norm of each window's error at each step, in its units."""
     truth = frame.encode_target(np.asarray(series.target))
     if frame.task != "forecasting":
         return {"scores": np.asarray(raw, np.float32), "truth": truth}

@@ -23,12 +23,14 @@ KINDS = ("table", "figure")
 
 @dataclass(frozen=True)
 class Cell:
-    """One training with one seed. `samples` and `length` make the data small: so many of them, so many rows of each."""
+    """One training with one seed. `samples` and `length` make the data small: so many of them, and the last so many rows
+    of each, at even times, so that cells of all drop rates share what is compiled."""
 
     config: RunConfig
     budget: str = "standard"
     samples: int | None = None
     length: int | None = None
+    paths: bool = False  # keep X and Y of some test samples, where the model learns a path
 
     @property
     def key(self) -> str:
@@ -55,7 +57,8 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """Without the data's place on this machine, which is nobody's business."""
-        return {"config": public(self.config), "budget": self.budget, "samples": self.samples, "length": self.length}
+        own = {key: getattr(self, key) for key in ("budget", "samples", "length", "paths")}
+        return {"config": public(self.config), **own}
 
     @classmethod
     def from_json(cls, data: dict[str, Any], data_dir: str | None = None) -> Cell:
@@ -73,6 +76,7 @@ class Run:
     seeds: tuple[int, ...]
     samples: int | None = None
     length: int | None = None
+    paths: bool = False
 
 
 class Entry(NamedTuple):
@@ -119,7 +123,7 @@ class Experiment:
             for seed in run.seeds:
                 train = replace(run.config.train, seed=seed)
                 config = replace(run.config, train=train, data_dir=self.data_dir)
-                yield Entry(run.row, run.column, Cell(config, self.budget, run.samples, run.length))
+                yield Entry(run.row, run.column, Cell(config, self.budget, run.samples, run.length, run.paths))
 
     @property
     def rows(self) -> list[str]:
@@ -142,7 +146,7 @@ def to_toml(experiment: Experiment) -> str:
     for run in experiment.runs:
         config = public(run.config)
         config["train"].pop("seed")
-        own = {"row": run.row, "column": run.column, "seeds": run.seeds, "samples": run.samples, "length": run.length}
+        own = {key: getattr(run, key) for key in _OWN}
         given = {key: value for key, value in {**own, **config}.items() if value is not None}
         lines += ["", "[[runs]]", *_lines(given, "runs")]
     return "\n".join(lines) + "\n"
@@ -160,8 +164,11 @@ def from_toml(text: str) -> Experiment:
         raise InputError(f"this is not an experiment: {error}; 'leapcde reproduce NAME --toml' prints one") from None
 
 
+_OWN = ("row", "column", "seeds", "samples", "length", "paths")  # of a run, besides its config
+
+
 def _run(data: dict[str, Any]) -> Run:
-    own = {key: data.pop(key, None) for key in ("row", "column", "seeds", "samples", "length")}
+    own = {key: data.pop(key) for key in _OWN if key in data}
     data = {"recipe": {}, "train": {}, "columns": None, **{key: _without_word(value) for key, value in data.items()}}
     return Run(**{**own, "seeds": tuple(own["seeds"])}, config=RunConfig.from_json(data))
 

@@ -146,9 +146,11 @@ def _ranks(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
     made, _ = ranked
     order = sorted(made.average, key=made.average.__getitem__)
     series = [{"name": name, "x": [made.average[name]], "y": [float(-i)], "err": None} for i, name in enumerate(order)]
-    title = f"{made.sets} data sets, Friedman p = {made.friedman_p:.2g}, critical difference {made.critical_difference:.2f} (Nemenyi, 5 %)"
+    critical = f"critical difference {made.critical_difference:.2f} (Nemenyi, 5 %)"
+    title = f"{made.sets} data sets, Friedman p = {made.friedman_p:.2g}, {critical}"
     pairs = {f"{a} – {b}": p for (a, b), p in made.wilcoxon_p.items()}
-    return [_chart(title, "average rank", "", series, kind="ranks", critical=made.critical_difference, wilcoxon=pairs)]
+    more = {"kind": "ranks", "critical": made.critical_difference, "wilcoxon": pairs, "sets": made.sets}
+    return [_chart(title, "average rank", "", series, **more)]
 
 
 _CHARTS: dict[str, Callable[[Experiment, Found, Path], list[Chart]]] = {

@@ -97,7 +97,8 @@ def _notes(table: dict[str, Any]) -> list[str]:
     notes = [f"Budget {table['budget']}: {about}. {table['done']} of {table['cells']} cells done."]
     notes.append(
         "± is the deviation over seeds. Bold: the best mean, and those that a paired t-test over seeds does not tell from it "
-        "(p ≥ 0.05). step MB: XLA's count for the compiled training step; process MB: the worker's peak; s / epoch: of a processor."
+        "(p ≥ 0.05). step MB: XLA's count for the compiled training step; process MB: the worker's peak; s / epoch: "
+        "processor time."
     )
     return [*notes, *([table["note"]] if table["note"] else [])]
 

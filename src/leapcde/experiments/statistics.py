@@ -46,7 +46,7 @@ def paired_t(ours: np.ndarray, other: np.ndarray) -> Paired:
     >>> paired_t(np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.4, 3.6])).df
     2
     """
-    if np.ptp(ours - other) == 0:  # no spread to measure the difference by
+    if np.ptp(ours - other) <= 1e-9 * np.abs(ours - other).max():  # no spread to measure the difference by
         return Paired(float("nan"), float("nan"), len(ours) - 1)
     found = stats.ttest_rel(ours, other, alternative="less")
     return Paired(float(found.statistic), float(found.pvalue), len(ours) - 1)
@@ -84,9 +84,9 @@ def same_as_best(best: Sequence[float], other: Sequence[float]) -> bool | None:
     if len(a) != len(b) or len(a) < 2:
         return None
     difference = np.asarray(a) - np.asarray(b)
-    if np.ptp(difference) == 0:
-        return bool(difference[0] == 0)
-    return bool(stats.ttest_1samp(difference, 0.0).pvalue >= LEVEL)
+    if np.ptp(difference) <= 1e-9 * max(abs(difference)):  # no spread to measure it by
+        return not difference.any()
+    return bool(stats.ttest_1samp(difference, 0.0).pvalue >= LEVEL)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def ranks(scores: dict[str, Sequence[float]], higher_is_better: Sequence[bool]) -> Ranks:
@@ -109,8 +109,7 @@ def ranks(scores: dict[str, Sequence[float]], higher_is_better: Sequence[bool]) 
 
 
 def _wilcoxon(difference: np.ndarray) -> float:
-    return (
-        1.0
-        if not difference.any()
-        else float(stats.wilcoxon(difference, method="exact" if len(difference) < 25 else "auto").pvalue)
-    )
+    if not difference.any():
+        return 1.0
+    how = "exact" if len(difference) < 25 else "auto"
+    return float(stats.wilcoxon(difference, method=how).pvalue)  # pyright: ignore[reportAttributeAccessIssue]

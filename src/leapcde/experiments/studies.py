@@ -6,7 +6,7 @@ Where the paper does not say what it ran, the choice is in the note: it is print
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..datasets import source_of
 from ..errors import choose
@@ -25,17 +25,19 @@ HONEST = {
 }
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     label: str
     model: str
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = field(default_factory=dict)
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True)
+class Column:
     label: str
     data: str
     drop: float = 0.0
-    choices: dict[str, Any] = {}
+    choices: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class Study:
 def _run(spend: Budget, row: Row, column: Column) -> Run:
     config = budgets.config(spend, column.data, column.drop, row.model, dict(row.options), dict(column.choices))
     seeds = budgets.seeds(spend, column.data, row.model)
-    return Run(row.label, column.label, config, seeds, spend.samples, spend.length)
+    paths = row == LEAP and replace(column, label="") in [replace(one, label="") for one in SETS]
+    return Run(row.label, column.label, config, seeds, spend.samples, spend.length, paths)
 
 
 CT, MJ = "character-trajectories", "mujoco-as-run"
@@ -88,6 +91,7 @@ SIZES = {"small": 39, "medium": 49, "large": 59}
 LENGTHS = (1, 5, 10, 15, 20)
 ALPHAS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 RATIOS = (0.01, 0.1, 1.0, 10.0, 100.0)
+_FEW_LAYERS = ("Learnable layers + NCDE", "LEAP without likelihood", "LEAP")
 _BETA = 1e-4  # while the ratio α/β varies
 
 _MUJOCO = "MSE in the units of the released array, (x − min) / max; the array of 100 sequences is what the paper's numbers fit."
@@ -134,6 +138,7 @@ STUDIES: dict[str, Study] = {
             LAYERS,
             SETS[:3],
             _DROPPED,
+            smoke_rows=_FEW_LAYERS,
             smoke_columns=(CHARACTERS,),
         ),
         Study(
@@ -143,6 +148,7 @@ STUDIES: dict[str, Study] = {
             LAYERS,
             SETS[3:],
             f"{_DROPPED} {_MUJOCO}",
+            smoke_rows=_FEW_LAYERS,
         ),
         Study(
             "model-size",
@@ -151,6 +157,7 @@ STUDIES: dict[str, Study] = {
             tuple(Row(f"{row.label} ({size})", row.model, {"hidden": n}) for size, n in SIZES.items() for row in (NCDE, LEAP)),
             (SETS[2],),
             "The paper does not define its sizes; these are its search set for the state, 39, 49 and 59.",
+            smoke_rows=("NCDE (small)", "LEAP (small)", "NCDE (medium)", "LEAP (medium)"),
         ),
         Study(
             "output-length",
@@ -168,7 +175,7 @@ STUDIES: dict[str, Study] = {
             _alphas({f"{value:g}": (value, value) for value in ALPHAS}),
             SETS,
             "The paper does not print its grid.",
-            smoke_rows=("1e-06", "0.01"),
+            smoke_rows=("0.0001", "0.01"),
             smoke_columns=(CHARACTERS,),
         ),
         Study(
@@ -178,7 +185,7 @@ STUDIES: dict[str, Study] = {
             _alphas({f"{ratio:g}": (ratio * _BETA, _BETA) for ratio in RATIOS}),
             SETS,
             f"β = {_BETA:g}; the paper prints neither its grid nor what it held fixed.",
-            smoke_rows=("0.1", "10"),
+            smoke_rows=("1", "10"),
             smoke_columns=(CHARACTERS,),
         ),
         Study("paths", "X against the learned path Y, by channel", "figure", (LEAP,), SETS),

@@ -141,7 +141,8 @@ def _results(waiting: Sequence[Job], folder: Path, jobs: int, cluster: str | Non
     from joblib import Parallel, delayed
 
     with _backend(cluster):
-        pool = Parallel(n_jobs=jobs if cluster is None else -1, return_as="generator_unordered", batch_size=1)
+        many = jobs if cluster is None else -1
+        pool: Any = Parallel(n_jobs=many, return_as="generator_unordered", batch_size=1)  # pyright: ignore[reportArgumentType]
         yield from pool(delayed(run_batch)(packed) for packed in work)
 
 

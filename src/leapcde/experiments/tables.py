@@ -122,4 +122,4 @@ def model_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 def cell_of(record: Record) -> Cell:
     """The settings a record was made with."""
-    return Cell.from_json({key: record[key] for key in ("config", "budget", "samples", "length")})
+    return Cell.from_json({key: record[key] for key in ("config", "budget", "samples", "length", "paths")})

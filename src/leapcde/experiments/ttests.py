@@ -64,9 +64,9 @@ def t_grid(tests: dict[str, Any]) -> Grid:
     df, sequences = tests["windows"] - 1, tests["sequences"]
     notes = [
         f"Budget {tests['budget']}. Paired t-test over {tests['windows']} windows, one-sided (H₁: LEAP's error is smaller), "
-        f"{df} degrees of freedom; errors are L² norms over channels in the data's units, averaged over seeds.",
-        f"Windows overlap in all but one step, so they are not {tests['windows']} independent observations. The bootstrap draws the "
-        f"{sequences} test sequences whole ({RESAMPLES:,} times); its p cannot be below {1 / (RESAMPLES + 1):.1g}.",
+        f"{df} degrees of freedom; errors: L² norms over channels in the data's units, averaged over seeds.",
+        f"Windows overlap in all but one step, so they are not {tests['windows']} independent observations. The bootstrap "
+        f"draws the {sequences} test sequences whole ({RESAMPLES:,} times); its p cannot be below {1 / (RESAMPLES + 1):.1g}.",
     ]
     return Grid(tests["name"], tests["title"], header, lines, [*notes, *([tests["note"]] if tests["note"] else [])])
 
