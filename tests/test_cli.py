@@ -43,7 +43,7 @@ SMALL = [
     "depth=1",
 ]
 LEAP = [*SMALL, "-o", "f_width=8", "-o", "decoder_steps=4", "-o", "beta=0.0"]
-COMMANDS = ("demo", "train", "compare", "evaluate", "predict", "explain", "models", "doctor", "data")
+COMMANDS = ("demo", "train", "compare", "evaluate", "predict", "explain", "models", "doctor", "data", "reproduce", "report")
 
 
 class Answer(NamedTuple):

@@ -48,7 +48,9 @@ def against_paper(experiments: Sequence[Experiment], found: Found) -> list[dict[
 
 def _why(budget: str, data: str, row: str, cell: dict[str, Any]) -> str:
     ours, (paper, spread) = cell["mean"], cell["paper"]
-    if budget != "smoke" and abs(ours - paper) <= (spread or 0.0) + (cell["std"] or 0.0):
+    if budget == "smoke":
+        return _BUDGET["smoke"]
+    if abs(ours - paper) <= (spread or 0.0) + (cell["std"] or 0.0):
         return "Within the deviations of both."
     model = _LEAP if row.startswith("LEAP") else _BASELINES if row in _OURS else ""
     return " ".join(filter(None, [_BUDGET.get(budget, ""), model, _DATA.get(data, "")]))

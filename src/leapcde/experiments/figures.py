@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,16 +99,21 @@ def project(rows: np.ndarray, *, small: bool) -> tuple[str, np.ndarray]:
     >>> project(np.eye(6), small=True)[1].shape
     (6, 2)
     """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # umap-learn misses TensorFlow, and says that a seed makes it slower
+        umap = None if small else _umap()
+        if umap is not None:
+            near = min(NEIGHBOURS, len(rows) - 1)
+            return "UMAP", np.asarray(umap.UMAP(n_neighbors=near, random_state=0, n_jobs=1).fit_transform(rows))
+    u, s, _ = np.linalg.svd(rows - rows.mean(0), full_matrices=False)
+    return "PCA", (u * s)[:, :2]
+
+
+def _umap() -> Any:
     try:
-        if small:
-            raise MissingDependencyError("umap is not worth its compile time here")
-        umap = need("umap", "plot")
+        return need("umap", "plot")
     except MissingDependencyError:
-        centred = rows - rows.mean(0)
-        u, s, _ = np.linalg.svd(centred, full_matrices=False)
-        return "PCA", (u * s)[:, :2]
-    near = min(NEIGHBOURS, len(rows) - 1)
-    return "UMAP", np.asarray(umap.UMAP(n_neighbors=near, random_state=0, n_jobs=1).fit_transform(rows))
+        return None
 
 
 def _curves(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:

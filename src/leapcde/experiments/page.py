@@ -166,6 +166,7 @@ _AGAINST = ["where", "ours", "paper", "difference", "why they may differ"]
 _EXPLORER = """
 <p>X is the interpolation of what was observed (dots), Y the path that LEAP learned in its place, dY/dt its slope.</p>
 <p class="controls"><label>Model <select id="path-model"></select></label>
-<label>Sample <select id="path-sample"></select></label> <label>Channel <select id="path-channel"></select></label></p><div id="path-chart" class="wide"></div>
+<label>Sample <select id="path-sample"></select></label> <label>Channel <select id="path-channel"></select></label></p>
+<div id="path-chart" class="wide"></div>
 <div id="path-slope" class="wide"></div>
 """
