@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
+import psutil
 import pytest
 
+from leapcde import datasets
+from leapcde.batches import Recipe
 from leapcde.console import Hooks
 from leapcde.datasets import describe, hopper, mujoco
+from leapcde.experiments import honesty, records
+from leapcde.experiments.budgets import BUDGETS
+from leapcde.experiments.config import Cell
 from leapcde.experiments.demo import demo
+from leapcde.experiments.figures import project
 from leapcde.experiments.presets import paper_options
+from leapcde.experiments.reproduce import reproduce
 from leapcde.experiments.run import RunConfig, load_data, run
+from leapcde.experiments.studies import preset
+from leapcde.experiments.sweep import sweep
+from leapcde.metrics import measure
+from leapcde.models import MODELS
 from leapcde.train import TrainConfig
+from test_sweep import check, honest, kill, state, trained
 
 pytestmark = pytest.mark.slow
 
@@ -74,3 +92,101 @@ def test_sepsis_is_prepared_in_little_memory(data_dir, tmp_path):
     done = subprocess.run([sys.executable, "-c", MEASURE], env=env, capture_output=True, text=True, check=True)
     print(done.stdout)
     assert json.loads(done.stdout)["kilobytes"] < 2_000_000
+
+
+# ---- sweeps ----------------------------------------------------------------------------------------------------------
+
+FORTY = """
+import sys
+from pathlib import Path
+from test_slow import forty
+from leapcde.experiments.sweep import sweep
+if __name__ == "__main__":
+    found = sweep(forty(), Path(sys.argv[1]), jobs=int(sys.argv[2]))
+    assert not found.failures, found.failures
+"""
+
+
+def forty() -> list[Cell]:
+    """32 cells that take no training and 8 that do, all of them small."""
+    drops = [round(0.05 * i, 2) for i in range(16)]
+    return [honest(model, drop) for model in ("last-value", "ridge") for drop in drops] + [trained(seed) for seed in range(8)]
+
+
+def workers(process: subprocess.Popen) -> list[int]:
+    """The processes that a sweep has started."""
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [child.pid for child in children if "loky" in " ".join(child.cmdline())]
+    except psutil.Error:
+        return []
+
+
+def begin(folder: Path, jobs: int) -> subprocess.Popen:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    return subprocess.Popen([sys.executable, "-c", FORTY, str(folder), str(jobs)], env=env, start_new_session=True)
+
+
+def test_fifty_random_kills_lose_nothing_and_repeat_nothing(tmp_path):
+    """Half the kills hit a worker, half the sweep itself. A record once written is never written again."""
+    undisturbed = sweep(forty(), tmp_path / "undisturbed").records
+    folder, chance, process, seen = tmp_path / "disturbed", random.Random(0), None, {}
+    for i in range(50):
+        if process is None or process.poll() is not None:
+            process = begin(folder, 2)
+        time.sleep(chance.uniform(0.5, 6.0))
+        targets = workers(process) if chance.random() < 0.5 else []
+        kill(chance.choice(targets) if targets else process.pid)
+        time.sleep(0.1)
+        now = state(folder)
+        assert seen.items() <= now.items(), f"kill {i}: a record was written twice"
+        seen = now
+        if len(seen) == 40:  # finished before all kills were spent: begin with a few records less, as if they were lost
+            for name in chance.sample(sorted(seen), 8):
+                (folder / "records" / name).unlink()
+                seen.pop(name)
+    if process is not None and process.poll() is None:
+        process.wait()
+    assert begin(folder, 2).wait() == 0
+    assert seen.items() <= state(folder).items()
+    check(folder, undisturbed)
+
+
+def test_a_lost_worker_of_this_machine_is_replaced(tmp_path):
+    process = begin(tmp_path, 2)
+    while not state(tmp_path) and process.poll() is None:
+        time.sleep(0.005)
+    found = workers(process)
+    kill(found[0])
+    assert process.wait() == 0
+    check(tmp_path, sweep(forty(), tmp_path / "undisturbed").records)
+
+
+def test_two_workers_do_nearly_twice_as_much(tmp_path):
+    """Printed, and judged by what a busy machine cannot spoil: both finish, with the same numbers."""
+    took = {}
+    for jobs in (1, 2):
+        began = time.perf_counter()
+        assert begin(tmp_path / str(jobs), jobs).wait() == 0
+        took[jobs] = time.perf_counter() - began
+    print(f"one worker {took[1]:.1f} s, two {took[2]:.1f} s, {took[1] / took[2]:.2f} times as many cells an hour")
+    check(tmp_path / "2", records.read_all(tmp_path / "1"))
+
+
+def test_minirocket_and_umap():
+    data = datasets.load("character-trajectories", drop_rate=0.3)
+    frame, raw = honesty.scores("minirocket", data, Recipe(), 112)
+    accuracy = measure("classification", raw["test"], frame.encode_target(data.test.target))["accuracy"]
+    how, flat = project(np.random.default_rng(0).normal(size=(60, 30)), small=False)
+    print(accuracy, how)
+    assert accuracy > 0.97 and how == "UMAP" and flat.shape == (60, 2)
+
+
+def test_all_thirteen_models_smoke(tmp_path, data_dir, monkeypatch):
+    """What CI leaves out of the smoke budget: every model of the paper's tables, on every data set."""
+    smoke = BUDGETS["smoke"]
+    monkeypatch.setitem(BUDGETS, "smoke", replace(smoke, models=tuple(MODELS)))
+    experiments = [preset(name, "smoke", str(data_dir)) for name in ("character", "speech", "sepsis", "mujoco")]
+    swept, _ = reproduce(experiments, tmp_path, jobs=2)
+    assert not swept.failures
+    assert {record["model"] for record in swept.records} >= {name for name, info in MODELS.items() if not info.ablation}

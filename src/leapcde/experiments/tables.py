@@ -77,7 +77,7 @@ def spread(scores: list[float]) -> dict[str, Any]:
     1.4142135623730951
     """
     std = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
-    return {"scores": scores, "mean": float(np.mean(scores)), "std": std}
+    return {"scores": scores, "mean": float(np.mean(scores)) if scores else float("nan"), "std": std}
 
 
 def costs(records: list[Record]) -> dict[str, Any]:
