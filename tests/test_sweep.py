@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -185,9 +185,12 @@ def state(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (folder / "records").glob("*.json")}
 
 
-def kill(pid: int) -> None:
+def kill(pid: int) -> bool:
+    """Whether there was somebody to kill."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+        return True
+    return False
 
 
 def check(folder: Path, undisturbed: list[records.Record]) -> None:
@@ -210,8 +213,9 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path, undisturbed):
     check(tmp_path, undisturbed)
 
 
-@pytest.mark.filterwarnings("ignore")  # Dask's own, when it loses a worker
-def test_a_dask_cluster_gives_the_same_numbers_and_may_lose_a_worker(tmp_path, undisturbed):
+@contextmanager
+def two_dask_workers():
+    """A cluster of two single-threaded processes on this machine."""
     distributed = pytest.importorskip("distributed")
     from dask import config
 
@@ -221,6 +225,12 @@ def test_a_dask_cluster_gives_the_same_numbers_and_may_lose_a_worker(tmp_path, u
         config.set({"distributed.nanny.pre-spawn-environ": environ}),
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **quiet) as cluster,
     ):
+        yield cluster
+
+
+@pytest.mark.filterwarnings("ignore")  # Dask's own, when it loses a worker
+def test_a_dask_cluster_gives_the_same_numbers_and_may_lose_a_worker(tmp_path, undisturbed):
+    with two_dask_workers() as cluster:
         pids = [worker.pid for worker in cluster.workers.values()]
         lost: list[int] = []
 

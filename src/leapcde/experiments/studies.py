@@ -72,7 +72,9 @@ class Study:
 def _run(spend: Budget, row: Row, column: Column) -> Run:
     config = budgets.config(spend, column.data, column.drop, row.model, dict(row.options), dict(column.choices))
     seeds = budgets.seeds(spend, column.data, row.model)
-    paths = row == LEAP and replace(column, label="") in [replace(one, label="") for one in SETS]
+    # The settings decide, not the row: a cell that two experiments share must be the same in both.
+    usual = any((column.data, column.drop, column.choices) == (one.data, one.drop, one.choices) for one in SETS)
+    paths = usual and config == budgets.config(spend, column.data, column.drop, LEAP.model, {}, {})
     return Run(row.label, column.label, config, seeds, spend.samples, spend.length, paths)
 
 
