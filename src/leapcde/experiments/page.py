@@ -132,15 +132,15 @@ def _made(found: Sequence[Record]) -> str:
 
 def _paths(experiments: Sequence[Experiment], found: Sequence[Record], folder: Path) -> list[dict[str, Any]]:
     """For the explorer: X, Y, dY/dt and what was seen, of the first seed of each run that kept its paths."""
-    made: dict[str, dict[str, Any]] = {}
+    made: dict[str, dict[str, Any]] = {}  # by data set, drop and budget: experiments share these cells
     known = by_key(found)
     for row, _, cell in (entry for one in experiments for entry in one.entries() if entry.cell.paths):
-        name = f"{row}, {cell.config.data}, {cell.config.drop:.0%} dropped, {cell.budget}"
-        if cell.key in known and name not in made:
+        where = f"{cell.config.data}, {cell.config.drop:.0%} dropped, {cell.budget}"
+        if cell.key in known and where not in made:
             record = known[cell.key]
             arrays = {key: value for key, value in records.arrays(folder, record).items() if key.startswith("path_")}
             if arrays:
-                made[name] = {"name": name, "channels": record["channels"], **_plain(arrays)}
+                made[where] = {"name": f"{row}, {where}", "channels": record["channels"], **_plain(arrays)}
     return list(made.values())
 
 
