@@ -22,6 +22,7 @@ from leapcde.console import Hooks
 from leapcde.datasets import describe, hopper, mujoco
 from leapcde.experiments import honesty
 from leapcde.experiments.budgets import BUDGETS
+from leapcde.experiments.cell import LOCKS, is_running
 from leapcde.experiments.config import Cell
 from leapcde.experiments.demo import demo
 from leapcde.experiments.figures import project
@@ -122,6 +123,10 @@ def workers(process: subprocess.Popen) -> list[int]:
         return []
 
 
+def at_work(folder: Path) -> bool:
+    return any(is_running(lock) for lock in (folder / LOCKS).glob("*"))
+
+
 def begin(folder: Path, jobs: int) -> subprocess.Popen:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     return subprocess.Popen([sys.executable, "-c", FORTY, str(folder), str(jobs)], env=env, start_new_session=True)
@@ -134,7 +139,9 @@ def test_fifty_random_kills_lose_nothing_and_repeat_nothing(tmp_path):
     while sum(hits.values()) < 50:
         if process is None or process.poll() is not None:
             process = begin(folder, 2)
-        time.sleep(chance.uniform(0.5, 6.0))
+        while process.poll() is None and not (workers(process) and at_work(folder)):
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0.0, 1.5))
         targets = workers(process) if chance.random() < 0.5 else []
         if process.poll() is None and kill(chance.choice(targets) if targets else process.pid):
             hits["worker" if targets else "sweep"] += 1
@@ -147,6 +154,7 @@ def test_fifty_random_kills_lose_nothing_and_repeat_nothing(tmp_path):
                 (folder / "records" / name).unlink()
                 seen.pop(name)
     print(hits)
+    assert min(hits.values()) > 10
     if process is not None and process.poll() is None:
         process.wait()
     assert begin(folder, 2).wait() == 0

@@ -53,10 +53,20 @@ def _plot(axis: Any, chart: dict[str, Any]) -> None:
     axis.set_xlabel(chart["x"])
     axis.set_ylabel(chart["y"], parse_math=False)
     if chart["logx"]:
-        axis.set_xscale("log")
+        _log_ticks(axis, [x for one in chart["series"] for x in one["x"]])
     if chart["logy"] and all(y > 0 for one in chart["series"] for y in one["y"]):
         axis.set_yscale("log")
     axis.legend(frameon=False, fontsize=7, ncols=1 + len(chart["series"]) // 7)
+
+
+def _log_ticks(axis: Any, values: list[float]) -> None:
+    """Plain numbers, and few of them: powers of ten, with 2 and 5 between them where the range is small."""
+    ticker = need("matplotlib.ticker", "plot")
+    axis.set_xscale("log")
+    steps = (1.0, 2.0, 5.0) if max(values) < 100 * min(values) else (1.0,)
+    axis.xaxis.set_major_locator(ticker.LogLocator(subs=steps))
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _ranks(axis: Any, chart: dict[str, Any]) -> None:
