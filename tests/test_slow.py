@@ -118,7 +118,7 @@ def workers(process: subprocess.Popen) -> list[int]:
     """The processes that a sweep has started."""
     try:
         children = psutil.Process(process.pid).children(recursive=True)
-        return [child.pid for child in children if "loky" in " ".join(child.cmdline())]
+        return [child.pid for child in children if "popen_loky" in " ".join(child.cmdline())]
     except psutil.Error:
         return []
 
