@@ -172,6 +172,19 @@ def test_a_lost_worker_of_this_machine_is_replaced(tmp_path):
     check(tmp_path, sweep(forty(), tmp_path / "undisturbed").records)
 
 
+def test_workers_end_with_a_killed_sweep(tmp_path):
+    process = begin(tmp_path, 2)
+    while process.poll() is None and not at_work(tmp_path):
+        time.sleep(0.02)
+    found = workers(process)
+    kill(process.pid)
+    process.wait()
+    left = time.monotonic() + 60
+    while any(map(psutil.pid_exists, found)) and time.monotonic() < left:
+        time.sleep(0.2)
+    assert found and not any(map(psutil.pid_exists, found))
+
+
 def test_two_workers_do_nearly_twice_as_much(tmp_path):
     """On an idle machine with two cores the printed ratio is the gain. On a busy one the wall clock tells nothing, so the
     other ratio says what two workers cost each other: the processor time of the same cells, twice one's over the other's.

@@ -7,9 +7,13 @@ again, and a running one goes on from its last epoch when the same sweep is star
 from __future__ import annotations
 
 import json
+import os
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,7 +147,8 @@ def _results(waiting: Sequence[Job], folder: Path, jobs: int, cluster: str | Non
     with _backend(cluster):
         many = jobs if cluster is None else -1
         pool: Any = Parallel(n_jobs=many, return_as="generator_unordered", batch_size=1)  # pyright: ignore[reportArgumentType]
-        yield from pool(delayed(run_batch)(packed) for packed in work)
+        task = run_batch if cluster is not None else _run_batch_for_parent
+        yield from pool(delayed(task)(packed) for packed in work)
 
 
 def run_batch(packed: str) -> Outcome:
@@ -160,6 +165,24 @@ def run_batch(packed: str) -> Outcome:
         except Exception:
             found.append((name, traceback.format_exc(limit=-3)))
     return found
+
+
+def _run_batch_for_parent(packed: str) -> Outcome:
+    """In a loky process, which would outlive a killed sweep for ever: it ends when its parent does."""
+    _end_with_parent()
+    return run_batch(packed)
+
+
+@cache
+def _end_with_parent() -> None:
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _pack(batch: Sequence[Job], folder: Path) -> str:
