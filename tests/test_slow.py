@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
+import psutil
 import pytest
 from aeon.datasets import load_basic_motions
 
-from leapcde import LeapClassifier
+from leapcde import LeapClassifier, datasets
+from leapcde.batches import Recipe
 from leapcde.console import Hooks
 from leapcde.datasets import describe, hopper, load, mujoco
+from leapcde.experiments import honesty
+from leapcde.experiments.budgets import BUDGETS
+from leapcde.experiments.cell import LOCKS, is_running
+from leapcde.experiments.config import Cell
 from leapcde.experiments.demo import demo
+from leapcde.experiments.figures import project
 from leapcde.experiments.presets import paper_options
+from leapcde.experiments.reproduce import ask, reproduce
 from leapcde.experiments.run import RunConfig, load_data, run
+from leapcde.experiments.studies import preset
+from leapcde.experiments.sweep import sweep
 from leapcde.inputs import join
+from leapcde.metrics import measure
+from leapcde.models import MODELS
 from leapcde.train import TrainConfig
+from test_sweep import check, honest, kill, numbers, state, trained, two_dask_workers
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +112,148 @@ def test_defaults_on_basic_motions():
     fitted = LeapClassifier(layout="channels_first").fit(X, y)
     print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_), fitted.score(X_new, y_new))
     assert fitted.score(X_new, y_new) >= 0.95
+
+
+# ---- sweeps ----------------------------------------------------------------------------------------------------------
+
+FORTY = """
+import sys
+from pathlib import Path
+from test_slow import forty
+from leapcde.experiments.sweep import sweep
+if __name__ == "__main__":
+    found = sweep(forty(), Path(sys.argv[1]), jobs=int(sys.argv[2]))
+    assert not found.failures, found.failures
+"""
+
+
+def forty() -> list[Cell]:
+    """32 cells that take no training and 8 that do, all of them small."""
+    drops = [round(0.05 * i, 2) for i in range(16)]
+    return [honest(model, drop) for model in ("last-value", "ridge") for drop in drops] + [trained(seed) for seed in range(8)]
+
+
+def workers(process: subprocess.Popen) -> list[int]:
+    """The processes that a sweep has started."""
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [child.pid for child in children if "popen_loky" in " ".join(child.cmdline())]
+    except psutil.Error:
+        return []
+
+
+def at_work(folder: Path) -> bool:
+    return any(is_running(lock) for lock in (folder / LOCKS).glob("*"))
+
+
+def begin(folder: Path, jobs: int) -> subprocess.Popen:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    return subprocess.Popen([sys.executable, "-c", FORTY, str(folder), str(jobs)], env=env, start_new_session=True)
+
+
+def test_fifty_random_kills_lose_nothing_and_repeat_nothing(tmp_path):
+    """Half the kills hit a worker, half the sweep itself. A record once written is never written again."""
+    undisturbed = sweep(forty(), tmp_path / "undisturbed").records
+    folder, chance, process, seen, hits = tmp_path / "disturbed", random.Random(0), None, {}, {"sweep": 0, "worker": 0}
+    while sum(hits.values()) < 50:
+        if process is None or process.poll() is not None:
+            process = begin(folder, 2)
+        while process.poll() is None and not (workers(process) and at_work(folder)):
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0.0, 1.5))
+        targets = workers(process) if chance.random() < 0.5 else []
+        if process.poll() is None and kill(chance.choice(targets) if targets else process.pid):
+            hits["worker" if targets else "sweep"] += 1
+        time.sleep(0.1)
+        now = state(folder)
+        assert seen.items() <= now.items(), f"{hits}: a record was written twice"
+        seen = now
+        if len(seen) == 40:  # finished before all kills were spent: go on with a few records less, as if they were lost
+            for name in chance.sample(sorted(seen), 8):
+                (folder / "records" / name).unlink()
+                seen.pop(name)
+    print(hits)
+    assert min(hits.values()) > 10
+    if process is not None and process.poll() is None:
+        process.wait()
+    assert begin(folder, 2).wait() == 0
+    assert seen.items() <= state(folder).items()
+    check(folder, undisturbed)
+
+
+def test_a_lost_worker_of_this_machine_is_replaced(tmp_path):
+    process = begin(tmp_path, 2)
+    while not state(tmp_path) and process.poll() is None:
+        time.sleep(0.005)
+    found = workers(process)
+    kill(found[0])
+    assert process.wait() == 0
+    check(tmp_path, sweep(forty(), tmp_path / "undisturbed").records)
+
+
+def test_workers_end_with_a_killed_sweep(tmp_path):
+    process = begin(tmp_path, 2)
+    while process.poll() is None and not at_work(tmp_path):
+        time.sleep(0.02)
+    found = workers(process)
+    kill(process.pid)
+    process.wait()
+    left = time.monotonic() + 60
+    while any(map(psutil.pid_exists, found)) and time.monotonic() < left:
+        time.sleep(0.2)
+    assert found and not any(map(psutil.pid_exists, found))
+
+
+def test_two_workers_do_nearly_twice_as_much(tmp_path):
+    """On an idle machine with two cores the printed ratio is the gain. On a busy one the wall clock tells nothing, so the
+    other ratio says what two workers cost each other: the processor time of the same cells, twice one's over the other's.
+    """
+    train = TrainConfig(epochs=6, batch=32)
+    cells = [
+        Cell(
+            RunConfig("hopper", "gru-d", 0.3, {"hidden": 32}, train=replace(train, seed=seed), choices={"sequences": 600}),
+            "own",
+        )
+        for seed in range(6)
+    ]
+    wall, cpu, numbers_of = {}, {}, {}
+    for jobs in (1, 2):
+        began = time.perf_counter()
+        found = sweep(cells, tmp_path / str(jobs), jobs=jobs).records
+        wall[jobs] = time.perf_counter() - began
+        cpu[jobs] = sum(row["cpu_seconds"] for record in found for row in record["history"][1:])
+        numbers_of[jobs] = numbers(found)
+    print(
+        f"wall {wall[1]:.1f} s and {wall[2]:.1f} s: {wall[1] / wall[2]:.2f} times; by processor time {2 * cpu[1] / cpu[2]:.2f}"
+    )
+    assert numbers_of[1] == numbers_of[2]
+
+
+@pytest.mark.filterwarnings("ignore")  # Dask's own
+def test_smoke_on_a_dask_cluster_gives_the_same_numbers(tmp_path, data_dir):
+    """`leapcde reproduce all --budget smoke`, in this process and on two workers."""
+    asked = ask("all", "smoke", str(data_dir)).experiments
+    here, _ = reproduce(asked, tmp_path / "here")
+    with two_dask_workers() as cluster:
+        there, _ = reproduce(asked, tmp_path / "there", cluster=cluster.scheduler_address)
+    assert not here.failures and not there.failures and len(here.records) > 80
+    assert numbers(here.records) == numbers(there.records)
+
+
+def test_minirocket_and_umap():
+    data = datasets.load("character-trajectories", drop_rate=0.3)
+    frame, raw = honesty.scores("minirocket", data, Recipe(), 112)
+    accuracy = measure("classification", raw["test"], frame.encode_target(data.test.target))["accuracy"]
+    how, flat = project(np.random.default_rng(0).normal(size=(60, 30)), small=False)
+    print(accuracy, how)
+    assert accuracy > 0.97 and how == "UMAP" and flat.shape == (60, 2)
+
+
+def test_all_thirteen_models_smoke(tmp_path, data_dir, monkeypatch):
+    """What CI leaves out of the smoke budget: every model of the paper's tables, on every data set."""
+    smoke = BUDGETS["smoke"]
+    monkeypatch.setitem(BUDGETS, "smoke", replace(smoke, models=tuple(MODELS)))
+    experiments = [preset(name, "smoke", str(data_dir)) for name in ("character", "speech", "sepsis", "mujoco")]
+    swept, _ = reproduce(experiments, tmp_path, jobs=2)
+    assert not swept.failures
+    assert {record["model"] for record in swept.records} >= {name for name, info in MODELS.items() if not info.ablation}

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pandas as pd
 import pytest
 
 from leapcde import InputError, Recipe
 from leapcde.datasets.table_file import Columns
+from leapcde.experiments import presets
 from leapcde.experiments import tune as module
 from leapcde.experiments.own import own_run
 from leapcde.experiments.run import RunConfig, open_run
@@ -84,3 +86,11 @@ def test_a_trial_that_falls_behind_is_pruned(question, monkeypatch):
     config = replace(config, options={"hidden": 4, "width": 4, "depth": 1})
     with pytest.raises(module.optuna.TrialPruned):
         module._try(Slow(), config, data, "auroc")
+
+
+def test_the_papers_sets_are_searched_when_asked_for(question):
+    config, _ = question
+    space = presets.space("character-trajectories", "ncde")
+    trial = optuna.trial.FixedTrial({"rate": space["rate"][-1], "hidden": space["hidden"][0]})
+    found = module.suggested(config, trial, space)
+    assert found.train.rate == 5e-3 and found.options["hidden"] == 10 and found.recipe == config.recipe

@@ -10,10 +10,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from leapcde.experiments.compare import table_of
+from leapcde.experiments import paper
+from leapcde.experiments.honesty import is_honest
+from leapcde.experiments.records import read_all
+from leapcde.experiments.studies import HONEST
+from leapcde.experiments.tables import METRICS, metric_of, model_rows, score, spread
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/findings.md")
+PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md")
 MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -57,15 +61,33 @@ def characters() -> str:
 
 
 def thirteen() -> str:
-    """All models on Character Trajectories with 30 % dropped, best first, beside the paper's own figures."""
-    records = [json.loads(path.read_text()) for path in sorted((ROOT / "results" / "character-trajectories-30").glob("*.json"))]
+    """All models and honest rows on Character Trajectories with 30 % dropped, best first, beside the paper's own figures."""
+    records = [
+        r for r in read_all(ROOT / "results" / "standard") if (r["dataset"], r["drop"]) == ("character-trajectories", 0.3)
+    ]
     lines = ["| model | test accuracy | lowest | s / epoch | parameters | the paper |", "|---|---:|---:|---:|---:|---:|"]
-    for row in sorted(table_of(records), key=lambda row: -row["mean"]):
-        paper = "" if row["paper"] is None else "{:.3f} ± {:.3f}".format(*row["paper"])
-        score = f"{row['mean']:.3f} ± {row['std']:.3f} | {row['lowest']:.3f}"
-        lines.append(f"| {row['model']} | {score} | {row['seconds_per_epoch']:.1f} | {row['parameters']:,} | {paper} |")
-    prior = records[0]["naive"]["class-prior"]["accuracy"]
-    return "\n".join([*lines, f"| class prior | {prior:.3f} | | | | |"]) + "\n"
+    for row in sorted(model_rows(records), key=lambda row: -row["mean"]):
+        printed = "" if row["paper"] is None else "{:.3f} ± {:.3f}".format(*row["paper"])
+        value = f"{row['mean']:.3f}" + (f" ± {row['std']:.3f} | {row['lowest']:.3f}" if row["seeds"] > 1 else " | ")
+        if is_honest(row["model"]):
+            lines.append(f"| *{HONEST[row['model']]}* | {value} | | | |")
+        else:
+            lines.append(f"| {row['model']} | {value} | {row['seconds_per_epoch']:.1f} | {row['parameters']:,} | {printed} |")
+    return "\n".join(lines) + "\n"
+
+
+def honest() -> str:
+    """What the honest rows reach, by data set and drop, beside the paper's figure for LEAP."""
+    records = [r for r in read_all(ROOT / "results" / "standard") if is_honest(r["model"])]
+    lines = ["| data | metric | honest rows | the paper's LEAP |", "|---|---|---|---:|"]
+    for data, drop in sorted({(r["dataset"], r["drop"]) for r in records}):
+        mine = [r for r in records if (r["dataset"], r["drop"]) == (data, drop)]
+        rows = {model: spread([score(r) for r in mine if r["model"] == model]) for model in HONEST}
+        texts = [f"{HONEST[m]} {one['mean']:.{4 if one['mean'] < 0.1 else 3}f}" for m, one in rows.items() if one["scores"]]
+        printed = paper.figure(data, drop, "leap")
+        leap = "" if printed is None else f"{printed[0]:.3f}"
+        lines.append(f"| {data}, {drop:.0%} dropped | {METRICS[metric_of(mine[0])]} | {', '.join(texts)} | {leap} |")
+    return "\n".join(lines) + "\n"
 
 
 def bench() -> str:
@@ -78,7 +100,7 @@ def bench() -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLES = {"hopper": hopper, "characters": characters, "thirteen": thirteen, "bench": bench}
+TABLES = {"hopper": hopper, "characters": characters, "thirteen": thirteen, "honest": honest, "bench": bench}
 
 
 def filled(text: str) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from .cli_data import data_app
 from .cli_fit import fit_app
+from .cli_reproduce import add_commands
 from .commands import (
     Balanced,
     BatchSize,
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(fit_app)
 app.add_typer(data_app, name="data")
+add_commands(app)
 
 
 def main() -> None:

@@ -116,6 +116,7 @@ def tune(
     task: Task = None,
     drop: Drop = 0.0,
     epochs: Epochs = None,
+    paper: Annotated[bool, typer.Option("--paper", help="Search the values of the paper's appendix.")] = False,
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -130,6 +131,7 @@ def tune(
     from .batches import Recipe
     from .console import watch_count
     from .datasets import is_name
+    from .experiments import presets
     from .experiments.own import own_run
     from .experiments.run import RunConfig
     from .experiments.tune import tune as search
@@ -142,9 +144,9 @@ def tune(
     config, loaded = own_run(asked, {"epochs": epochs, "seed": seed, "class_weight": "balanced"})
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
     with watch_count(f"trials of {model}", trials, quiet=quiet or as_json) as progress:
-        study = search(
-            config, loaded, folder, trials=trials, seconds=None if hours is None else 3600 * hours, progress=progress
-        )
+        limits = {"trials": trials, "seconds": None if hours is None else 3600 * hours}
+        space = presets.space(data, model) if paper else None
+        study = search(config, loaded, folder, space=space, progress=progress, **limits)
     if as_json:
         return print_json({"study": str(folder), **study._asdict()})
     rows = [[str(row["number"]), f"{row['value']:.4f}", str(row["settings"])] for row in study.best_trials]

@@ -172,6 +172,21 @@ def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray
     return result
 
 
+def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainConfig) -> list[Any]:
+    """The compiled training step of each bucket, as `fit` runs it; after a `fit`, nothing is compiled again."""
+    params, static = eqx.partition(model, eqx.is_inexact_array)
+    optimiser = _optimiser(config.optimizer, config.weight_decay, config.clip)
+    step = _Step(static, task, config.weight_penalty, optimiser, _class_weights(task, train, config))
+    found = []
+    for bucket, order in dict(_plan(train, config, 0)).items():
+        when, numbers = np.zeros(len(order), np.float32), np.arange(len(order))
+        start = State(params, optimiser.init(params))
+        given = (step, start, train[bucket].batch, order, when, when, jax.random.key(0), numbers)
+        lowered = _segment.lower(*given)  # pyright: ignore[reportFunctionMemberAccess]
+        found.append(lowered.compile().compiled)
+    return found
+
+
 def targets(data: list[Bucket]) -> np.ndarray:
     """The targets in the order of the series."""
     order = np.concatenate([bucket.samples for bucket in data])

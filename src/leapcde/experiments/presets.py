@@ -118,6 +118,43 @@ def paper_training(data: str) -> dict[str, Any]:
     return {**_TRAIN[_known(data)], "schedule": "constant", "stop_on": "train", "clip": None}
 
 
+# The appendix's sets to search, as the paper prints them ("1.0 × e^-4" is 1e-4).
+_RATES = {
+    "character-trajectories": (1e-4, 5e-4, 1e-3, 5e-3),
+    "speech-commands": (1e-6, 5e-6, 1e-5, 5e-5),
+    "sepsis": (5e-5, 1e-4, 5e-4, 1e-3),
+    "mujoco": (5e-5, 1e-4, 5e-4, 1e-3),
+}
+_HIDDEN = {
+    "character-trajectories": (10, 20, 40, 50, 60),
+    "speech-commands": (60, 90, 120),
+    "sepsis": (50, 60, 70),
+    "mujoco": (50, 60, 70),
+}
+_FIXED = {"character-trajectories": 40, "speech-commands": 160, "mujoco": 180}  # RNN, LSTM and GRU are not searched there
+_LEAP: dict[str, tuple[Any, ...]] = {
+    "depth": (1, 2, 3, 4, 5, 6),
+    "hidden": (20, 30, 40, 50, 80, 100),
+    "rate": (1e-4, 5e-4, 1e-3, 5e-3),
+    "alpha": (1e-6, 1e-5, 1e-4),
+    "beta": (1e-6, 1e-5, 1e-4),
+}
+
+
+def space(data: str, model: str) -> dict[str, tuple[Any, ...]]:
+    """The values that the paper's appendix searched for a model on a data set; `rate` is of training, the rest are options.
+
+    >>> space("sepsis", "leap")["hidden"], space("mujoco", "gru")["hidden"]
+    ((39, 49, 59), (180,))
+    """
+    name = _known(data)
+    if model == "leap":
+        return {**_LEAP, "hidden": (39, 49, 59)} if name == "sepsis" else dict(_LEAP)
+    options_of(model)  # a model that there is not is an error
+    hidden = (_FIXED[name],) if model in ("rnn", "lstm", "gru") and name in _FIXED else _HIDDEN[name]
+    return {"rate": _RATES[name], "hidden": hidden}
+
+
 def _known(data: str) -> str:
     name = _ALIASES.get(data, data)
     if name not in _TABLES:

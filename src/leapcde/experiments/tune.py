@@ -23,6 +23,7 @@ from .run import RunConfig, run
 
 JOURNAL, CONFIG, BEST = "study.journal", "study.json", "best"
 SHOWN = 5
+Space = dict[str, tuple[Any, ...]]  # values to choose from; "rate" is of training, the others are options of the model
 SIZES = {"hidden": (12, 96), "width": (24, 160), "depth": (1, 4)}
 
 
@@ -41,17 +42,21 @@ def tune(
     folder: Path,
     *,
     trials: int,
+    space: Space | None = None,
     seconds: float | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Study:
-    """Try settings until `trials` are done, then run the best one in `folder/best`. Goes on with what is there."""
-    _bind(folder, config)
+    """Try settings until `trials` are done, then run the best one in `folder/best`. Goes on with what is there.
+
+    `space` lists the values to choose from, by name (`presets.space` has the paper's); by default, sizes, rate and path.
+    """
+    _bind(folder, config, space)
     metric = _trainer(config, data).metric
     study = _open(folder, metric, config.train.seed)
     progress(_done(study))
 
     def objective(trial: optuna.Trial) -> float:
-        return _try(trial, suggested(config, trial), data, metric)
+        return _try(trial, suggested(config, trial, space), data, metric)
 
     def count(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
         progress(_done(study))
@@ -61,11 +66,15 @@ def tune(
     left = trials - _done(study)
     if left > 0:
         study.optimize(objective, n_trials=left, timeout=seconds, callbacks=[count], catch=(TrainingError, SolveError))
-    return _finish(study, config, data, folder, metric)
+    return _finish(study, config, data, folder, metric, space)
 
 
-def suggested(config: RunConfig, trial: optuna.Trial | optuna.trial.FrozenTrial) -> RunConfig:
-    """The config with a trial's settings: rate, path, intensity, and those sizes that the model has."""
+def suggested(config: RunConfig, trial: optuna.Trial | optuna.trial.FrozenTrial, space: Space | None = None) -> RunConfig:
+    """The config with a trial's settings: those of `space`, or rate, path, intensity, and those sizes that the model has."""
+    if space is not None:
+        chosen = {name: trial.suggest_categorical(name, list(values)) for name, values in space.items()}
+        train = replace(config.train, rate=chosen.pop("rate", config.train.rate))
+        return replace(config, options={**config.options, **chosen}, train=train)
     known = options_of(config.model)
     options: dict[str, Any] = {
         name: trial.suggest_int(name, *bounds, log=name != "depth") for name, bounds in SIZES.items() if name in known
@@ -107,9 +116,9 @@ def _open(folder: Path, metric: str, seed: int) -> optuna.Study:
     return study
 
 
-def _bind(folder: Path, config: RunConfig) -> None:
+def _bind(folder: Path, config: RunConfig, space: Space | None) -> None:
     """A folder belongs to one question; another one's trials are never mixed in."""
-    text = json.dumps(config.to_json(), indent=2)
+    text = json.dumps({**config.to_json(), "space": space}, indent=2)
     path = folder / CONFIG
     if path.exists():
         if json.loads(path.read_text(encoding="utf-8")) != json.loads(text):
@@ -124,12 +133,12 @@ def _done(study: optuna.Study) -> int:
     return sum(trial.state.is_finished() for trial in study.trials)
 
 
-def _finish(study: optuna.Study, config: RunConfig, data: Dataset, folder: Path, metric: str) -> Study:
+def _finish(study: optuna.Study, config: RunConfig, data: Dataset, folder: Path, metric: str, space: Space | None) -> Study:
     whole = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
     if not whole:
         raise TrainingError("no trial finished: each one diverged or was stopped; try more trials, or more hours")
     order = sorted(whole, key=lambda trial: trial.value or 0.0, reverse=metric not in LOWER_IS_BETTER)
-    result = run(suggested(config, order[0]), data, folder=folder / BEST)
+    result = run(suggested(config, order[0], space), data, folder=folder / BEST)
     pruned = sum(trial.state == optuna.trial.TrialState.PRUNED for trial in study.trials)
     rows = [{"number": trial.number, "value": trial.value, "settings": trial.params} for trial in order[:SHOWN]]
     found = Study(metric, len(whole), pruned, rows, result.metrics["test"], str(folder / BEST))

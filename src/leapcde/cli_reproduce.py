@@ -1,0 +1,116 @@
+"""`leapcde reproduce` and `leapcde report`: the paper's tables and figures, and the page about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .commands import DataDir, Json, Quiet, command, print_json, print_table
+from .errors import TrainingError
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register both commands."""
+    command(app)(reproduce)
+    command(app)(report)
+
+
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(help="A table, a figure, 'all', or a .toml file; without one, the names are listed.")
+    ] = "",
+    budget: Annotated[str, typer.Option(help="full (the paper's), standard (two cores) or smoke (a minute).")] = "standard",
+    out: Annotated[Path | None, typer.Option(help="Folder for records, tables, figures; default reproduction/BUDGET.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the cells and how long they will take; run nothing.")
+    ] = False,
+    toml: Annotated[
+        bool, typer.Option("--toml", help="Print the whole config as TOML, to change and give back as NAME.")
+    ] = False,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a table or figure of the paper, or all of them; kill it whenever you like, the same command goes on.
+
+    Example: leapcde reproduce character --budget standard --jobs 2
+    """
+    from .experiments import studies
+    from .experiments.config import to_toml
+    from .experiments.reproduce import ask, cells_of
+    from .experiments.reproduce import reproduce as make
+
+    if not name:
+        return _list(studies.STUDIES, as_json)
+    asked = ask(name, budget, None if data_dir is None else str(data_dir))
+    budget = asked.experiments[0].budget if asked.experiments else budget
+    out = out or Path("reproduction") / budget
+    if toml:
+        return typer.echo("\n".join(to_toml(one) for one in asked.experiments), nl=False)
+    if not quiet and not as_json:
+        for line in asked.missing:
+            typer.echo(f"note: {line}", err=True)
+    if dry_run:
+        return _dry_run(cells_of(asked.experiments), out, max(jobs, 1), as_json)
+    from .experiments.live import watch_sweep
+
+    with watch_sweep(quiet=quiet or as_json) as on_progress:
+        swept, files = make(asked.experiments, out, jobs=jobs, cluster=cluster, on_progress=on_progress)
+    if as_json:
+        found = {"records": len(swept.records), "failed": [failure._asdict() for failure in swept.failures]}
+        print_json({"budget": budget, **found, "missing": asked.missing, "files": [str(file) for file in files]})
+    elif not quiet:
+        for file in files:
+            if file.suffix == ".md":
+                typer.echo(file.read_text(encoding="utf-8"))
+        typer.echo(f"{len(swept.records)} cells, {len(files)} files: {out}; 'leapcde report {out}' makes a page of them")
+    if swept.failures:
+        problems = [f"{failure.name}: {failure.message}" for failure in swept.failures]
+        raise TrainingError("some cells failed; the tables are made without them", problems)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder that 'leapcde reproduce' filled.")],
+    out: Annotated[Path | None, typer.Option(help="The page; default FOLDER/report.html.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained page: all tables and figures, the paths, and the paper against ours."""
+    from .experiments.page import write_page
+
+    page = write_page(folder, out or folder / "report.html")
+    if as_json:
+        return print_json({"page": str(page), "bytes": page.stat().st_size})
+    if not quiet:
+        typer.echo(f"report: {page}")
+
+
+def _list(known: dict, as_json: bool) -> None:
+    if as_json:
+        return print_json({"names": {name: {"kind": study.kind, "title": study.title} for name, study in known.items()}})
+    print_table(["name", "kind"], [[name, study.kind] for name, study in known.items()])
+    typer.echo("\n" + "\n".join(f"{name}: {study.title}" for name, study in known.items()) + "\n\nall: every one of them")
+
+
+def _dry_run(cells: list, out: Path, jobs: int, as_json: bool) -> None:
+    from .experiments.estimate import estimate, words
+    from .experiments.records import FOLDER, read, read_all
+    from .experiments.sweep import identify, record_path
+
+    todo = identify(cells)
+    known = read_all(out) if (out / FOLDER).is_dir() else []
+    waiting = [job for job in todo if read(record_path(out, job)) is None]
+    found = estimate(waiting, known)
+    rows = [{"cell": job.name, "seconds": seconds} for job, seconds in zip(waiting, found.seconds, strict=True)]
+    if as_json:
+        return print_json(
+            {"cells": rows, "done": len(todo) - len(waiting), "seconds": found.total / jobs, "guessed": found.guessed}
+        )
+    print_table(["cell", "estimate"], [[row["cell"], words(row["seconds"])] for row in rows])
+    guess = f"; {found.guessed} of them guessed, as no record tells their speed" if found.guessed else ""
+    left = f"{len(waiting)} cells to run, {len(todo) - len(waiting)} done"
+    typer.echo(f"{left}; about {words(found.total / jobs)} with {jobs} jobs{guess}")

@@ -1,0 +1,112 @@
+"""How much is spent on a cell: `full` is the paper's own, `standard` fits a machine with two cores, `smoke` takes a minute.
+
+A budget decides seeds, training, sizes and how much of the data is used. It is part of every cell's identity and stands on
+every table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..batches import Recipe
+from ..errors import choose
+from ..models import MODELS, options_of
+from ..train import TrainConfig
+from . import presets
+from .honesty import is_honest
+from .run import RunConfig
+
+# Equal training for all models: epochs and samples a step, with a cosine schedule from `presets.rate`.
+_STANDARD = {
+    "character-trajectories": {"epochs": 40, "batch": 32},
+    "speech-commands": {"epochs": 20, "batch": 64},
+    "sepsis": {"epochs": 8, "batch": 256},
+    "mujoco-as-run": {"epochs": 40, "batch": 64},
+}
+_PENALTY = 0.003
+# What a cell of the smoke budget needs is time to compile: Euler's method and one layer make small programs.
+_TINY: dict[str, Any] = {"hidden": 4, "width": 4, "depth": 1, "f_width": 4, "latent": 3, "decoder_steps": 3, "solver": "euler"}
+_TINY |= {"alpha": 1e-4, "beta": 1e-4, "attention_width": 4, "layer_width": 4, "layer_depth": 1}
+
+
+@dataclass(frozen=True)
+class Budget:
+    name: str
+    about: str
+    seeds: int
+    samples: int | None = None  # of the training data; validation and test have half as many
+    length: int | None = None  # last rows of each sample
+    models: tuple[str, ...] = ()  # those that are run where a table has more; empty for all
+    left_out: str = ""  # why some are not, for the note below a table
+    sizes: dict[int, int] = field(default_factory=dict)  # of the state, where an experiment asks for one
+
+
+BUDGETS = {
+    "full": Budget("full", "the paper's epochs, sizes, α and β, five seeds", 5),
+    "standard": Budget("standard", "fewer epochs with a cosine schedule, the paper's sizes, three seeds", 3),
+    "smoke": Budget(
+        "smoke",
+        "one epoch of tiny models on a few samples, two seeds: shows that everything runs, its numbers mean nothing",
+        2,
+        samples=40,
+        length=12,
+        models=("gru", "ncde", "leap"),
+        left_out="Left out of this budget: the other models, and MiniRocket, whose compiler takes longer than all the rest.",
+        sizes={39: 3, 49: 4, 59: 5},
+    ),
+}
+
+
+def budget(name: str) -> Budget:
+    """A budget by name; the error lists them.
+
+    >>> budget("full").seeds
+    5
+    """
+    choose("budget", name, BUDGETS)
+    return BUDGETS[name]
+
+
+def seeds(spend: Budget, data: str, model: str) -> tuple[int, ...]:
+    """The paper's seeds for a data set, as many as the budget has; one for what does not depend on them."""
+    return presets.seeds(data)[: 1 if is_honest(model) and model != "minirocket" else spend.seeds]
+
+
+def recipe(spend: Budget, data: str) -> Recipe:
+    """Sepsis sees how often each channel was observed, as the paper's 69 channels say; its MuJoCo has no time channel."""
+    return Recipe(intensity=data == "sepsis", time=not (spend.name == "full" and data == "mujoco-as-run"))
+
+
+def config(spend: Budget, data: str, drop: float, model: str, options: dict[str, Any], choices: dict[str, Any]) -> RunConfig:
+    """The settings of a model on a data set within a budget; `options` and `choices` are the experiment's own."""
+    if is_honest(model):
+        return RunConfig(data, model, drop, recipe=recipe(spend, data), train=TrainConfig(epochs=1), choices=choices)
+    options = {**_options(spend, data, model), **options}
+    if "hidden" in options:
+        options["hidden"] = spend.sizes.get(options["hidden"], options["hidden"])
+    train = TrainConfig(**_training(spend, data, model))
+    return RunConfig(data, model, drop, options, recipe(spend, data), train, choices=choices)
+
+
+def _options(spend: Budget, data: str, model: str) -> dict[str, Any]:
+    if spend.name == "full":
+        return presets.paper_options(data, model)
+    if spend.name == "standard":
+        large = {"solver_options": {"checkpoint": True}} if data == "sepsis" and "solver_options" in options_of(model) else {}
+        return {**presets.sizes(data, model), **large}
+    known = options_of(model)
+    return {key: value for key, value in _TINY.items() if key in known}
+
+
+def _training(spend: Budget, data: str, model: str) -> dict[str, Any]:
+    if spend.name == "full":
+        return presets.paper_training(data)
+    if spend.name == "standard":
+        return {**_STANDARD[data], "rate": presets.rate(model), "weight_penalty": _PENALTY}
+    return {"epochs": 1, "batch": 16, "rate": 4e-3}
+
+
+def thirteen() -> tuple[str, ...]:
+    """The models of the paper's tables, in its order."""
+    return tuple(name for name, info in MODELS.items() if not info.ablation)

@@ -1,0 +1,57 @@
+"""What a cell needs of memory: XLA's own count for the compiled training step, and the peak of the process."""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from ..datasets import Dataset
+from ..predictor import Trainer
+from ..train import compiled_steps
+from .run import RunConfig
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def step_bytes(config: RunConfig, data: Dataset) -> int:
+    """Bytes of the compiled training step, the largest of its buckets: arguments, results and what lies between them.
+
+    Asked in the process that has trained, this costs next to nothing: the step is compiled already.
+    """
+    made = Trainer.make(
+        data.train,
+        data.validation,
+        task=data.task,
+        model=config.model,
+        options=config.options,
+        recipe=config.recipe,
+        config=config.train,
+    )
+    steps = compiled_steps(made.model, data.task, made.train, config.train)
+    return max(_total(step.memory_analysis()) for step in steps)
+
+
+def forget_peak() -> None:
+    """Start the count of the process anew, where the system can (Linux)."""
+    with suppress(OSError):
+        CLEAR.write_text("5")
+
+
+def process_bytes() -> int:
+    """The most memory that this process has held, since `forget_peak` where the system can tell, else ever.
+
+    >>> process_bytes() > 1_000_000
+    True
+    """
+    with suppress(OSError, TypeError):
+        found = re.search(r"VmHWM:\s+(\d+) kB", STATUS.read_text())
+        return int(found[1]) * 1024  # pyright: ignore[reportOptionalSubscript]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _total(stats) -> int:
+    parts = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
+    return parts - stats.alias_size_in_bytes

@@ -1,0 +1,142 @@
+"""`leapcde reproduce`: from the names of tables and figures to their files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..checkpoint import atomic, json_text, write_text
+from ..datasets import find_data_dir, is_name, source_of
+from ..datasets.protocol import make_choices
+from ..errors import InputError, LeapError
+from . import draw, records, render, studies
+from .config import Cell, Experiment, from_toml
+from .figures import figure
+from .records import Record
+from .sweep import Progress, Swept, sweep
+from .tables import by_key, table
+from .ttests import t_grid, t_tests
+
+TABLES, FIGURES = "tables", "figures"
+
+
+class Asked(NamedTuple):
+    """What can be made, and why the rest cannot."""
+
+    experiments: list[Experiment]
+    missing: list[str]
+
+
+def ask(name: str, budget: str, data_dir: str | None = None) -> Asked:
+    """The experiments behind a name: one table or figure, `all` of them, or a TOML file. Data that is not there is
+    an error, but of `all` what can be made is made."""
+    if name.endswith(".toml"):
+        return _usable([replace(_from_file(Path(name)), data_dir=data_dir)], strict=True)
+    chosen = studies.names() if name == studies.ALL_NAME else [name]
+    if name not in (*studies.names(), studies.ALL_NAME):
+        raise InputError(
+            f"there is no table or figure {name!r}; choose one of: all, {', '.join(studies.names())}, or a .toml file"
+        )
+    return _usable([studies.preset(one, budget, data_dir) for one in chosen], strict=name != studies.ALL_NAME)
+
+
+def cells_of(experiments: Sequence[Experiment]) -> list[Cell]:
+    """The cells of all experiments, each once."""
+    return list({entry.cell.key: entry.cell for one in experiments for entry in one.entries()}.values())
+
+
+def reproduce(
+    experiments: Sequence[Experiment],
+    folder: Path,
+    *,
+    jobs: int = 1,
+    cluster: str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> tuple[Swept, list[Path]]:
+    """Run what has no record yet, then write every table and figure. Returns the sweep and the files written."""
+    swept = sweep(cells_of(experiments), folder, jobs=jobs, cluster=cluster, on_progress=on_progress)
+    return swept, write_all(experiments, swept.records, folder)
+
+
+def write_all(experiments: Sequence[Experiment], found: Sequence[Record], folder: Path) -> list[Path]:
+    """Tables as Markdown, LaTeX, HTML and JSON; figures as PNG, SVG and JSON."""
+    written: list[Path] = []
+    for one in experiments:
+        if one.kind == "table":
+            written += _write_table(one, found, folder)
+        else:
+            made = figure(one, by_key(found), folder)
+            written.append(_write(folder / FIGURES / f"{one.name}.json", json_text(made).encode()))
+            drawn = draw.files(made) if made["charts"] else {}
+            written += [_write(folder / FIGURES / f"{one.name}.{kind}", content) for kind, content in drawn.items()]
+    return written
+
+
+def grid_of(one: Experiment, found: Sequence[Record], folder: Path) -> tuple[dict[str, Any] | None, render.Grid | None]:
+    """The data of a table, and the table laid out."""
+    if one.name == "t-tests":
+        tests = t_tests(one, by_key(found), folder)
+        return tests, None if tests is None else t_grid(tests)
+    made = table(one, by_key(found))
+    return made, render.grid(made)
+
+
+def experiments_of(found: Sequence[Record]) -> list[Experiment]:
+    """The tables and figures for which a folder holds any record, at the budgets of its records."""
+    keys = {record["key"] for record in found}
+    budgets = list(dict.fromkeys(record["budget"] for record in found if record["budget"] in ("full", "standard", "smoke")))
+    made = [studies.preset(name, budget) for budget in budgets for name in studies.names()]
+    return [one for one in made if any(entry.cell.key in keys for entry in one.entries())]
+
+
+def read_found(folder: Path) -> list[Record]:
+    found = records.read_all(folder)
+    if not found:
+        raise InputError(f"{folder} holds no records; 'leapcde reproduce' makes them")
+    return found
+
+
+def _write_table(one: Experiment, found: Sequence[Record], folder: Path) -> list[Path]:
+    data, grid = grid_of(one, found, folder)
+    if grid is None:
+        return []
+    paths = [_write(folder / TABLES / f"{one.name}.{kind}", how(grid).encode()) for kind, how in render.FORMATS.items()]
+    write_text(folder / TABLES / f"{one.name}.json", json_text(data))
+    return [*paths, folder / TABLES / f"{one.name}.json"]
+
+
+def _write(path: Path, content: bytes) -> Path:
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def _from_file(path: Path) -> Experiment:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    return from_toml(path.read_text(encoding="utf-8"))
+
+
+def _usable(experiments: list[Experiment], *, strict: bool) -> Asked:
+    missing: dict[str, str] = {}
+    for one in experiments:
+        for run in one.runs:
+            if run.config.data not in missing and (problem := _problem(one, run.config.data, run.config.choices)):
+                missing[run.config.data] = problem
+    if missing and strict:
+        raise InputError("data is missing", list(missing.values()))
+    kept = [replace(one, runs=tuple(run for run in one.runs if run.config.data not in missing)) for one in experiments]
+    return Asked([one for one in kept if one.runs], [f"{data} is left out: {why}" for data, why in missing.items()])
+
+
+def _problem(one: Experiment, data: str, choices: dict[str, Any]) -> str:
+    if not is_name(data):
+        return "" if Path(data).is_file() else f"there is no file {data}"
+    try:
+        source = source_of(data)
+        source.files(find_data_dir(one.data_dir), make_choices(data, source.choices, choices))
+    except LeapError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,82 @@
+"""`leapcde reproduce` and `report`, from scratch on real data with the smoke budget."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from leapcde.experiments.records import read_all
+from leapcde.experiments.studies import STUDIES, names
+from test_cli import leapcde
+
+
+def test_smoke_makes_every_table_and_figure(tmp_path, data_dir, monkeypatch):
+    """All of it: data, cells, records, tables, figures and the page; and again, which runs nothing."""
+    monkeypatch.setenv("LEAPCDE_DATA", str(data_dir))
+    ask = ("reproduce", "all", "--budget", "smoke", "--out", tmp_path)
+    plan = leapcde(*ask, "--dry-run", "--json").json
+    made = leapcde(*ask, "--json").json
+    assert made["failed"] == [] and made["missing"] == [] and made["budget"] == "smoke"
+    assert made["records"] == len(plan["cells"]) > 80 and plan["done"] == 0 and plan["seconds"] > 0
+    for name, study in STUDIES.items():
+        place = "tables" if study.kind == "table" else "figures"
+        kinds = ("md", "tex", "html") if study.kind == "table" else ("png", "svg")
+        for kind in kinds:
+            assert (tmp_path / place / f"{name}.{kind}").stat().st_size > 300, (name, kind)
+    for name in ("character", "mujoco", "speech", "sepsis", "regular"):
+        text = (tmp_path / "tables" / f"{name}.md").read_text()
+        assert "Budget smoke" in text and "| LEAP |" in text and "| NCDE |" in text and "| GRU |" in text
+        assert "class prior" in text or "last value" in text
+    found = read_all(tmp_path)
+    assert {record["dataset"] for record in found} == {"character-trajectories", "speech-commands", "sepsis", "mujoco-as-run"}
+    assert all(np.isfinite(record["metrics"]["test"][record["metric"]]) for record in found)
+    assert sum(len(chart["series"]) for chart in json.loads((tmp_path / "figures" / "umap.json").read_text())["charts"]) == 8
+
+    again = leapcde(*ask, "--dry-run")
+    assert again.out.splitlines()[-1].startswith(f"0 cells to run, {len(found)} done")
+    page = leapcde("report", tmp_path, "--json").json
+    assert page["bytes"] > 200_000
+
+
+def test_names_are_listed_and_configs_printed(tmp_path):
+    listed = leapcde("reproduce", "--json").json["names"]
+    assert list(listed) == names()
+    text = leapcde("reproduce").out
+    assert "sepsis" in text and "all: every one of them" in text
+    for args, said in ((("reproduce", "tabel"), "no table or figure 'tabel'"), (("report", tmp_path), "holds no records")):
+        wrong = leapcde(*args)
+        assert wrong.code == 2 and said in wrong.err
+
+
+def test_a_config_of_ones_own_is_run_from_toml(tmp_path):
+    """What --toml prints can be changed and given back."""
+    text = """
+name = "mine"
+title = "Mine"
+kind = "table"
+budget = "own"
+[[runs]]
+row = "ridge"
+column = "Hopper"
+data = "hopper"
+model = "ridge"
+seeds = [0]
+samples = 40
+length = 12
+"""
+    (tmp_path / "mine.toml").write_text(text)
+    found = leapcde("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out")
+    assert found.code == 0 and "| ridge | **" in found.out and "Budget own: settings of its own" in found.out
+    printed = leapcde("reproduce", tmp_path / "mine.toml", "--toml")
+    assert 'model = "ridge"' in printed.out and "[runs.train]" in printed.out
+    (tmp_path / "bad.toml").write_text(text.replace('model = "ridge"', 'model = "rigde"'))
+    wrong = leapcde("reproduce", tmp_path / "bad.toml", "--out", tmp_path / "out")
+    assert wrong.code == 2 and "no model 'rigde'" in wrong.err
+
+
+@pytest.mark.parametrize("name", ["character", "sepsis"])
+def test_presets_print_as_toml(name, data_dir):
+    printed = leapcde("reproduce", name, "--budget", "full", "--toml", "--data-dir", data_dir).out
+    assert "seeds = [112," in printed and "patience = 50" in printed and 'clip = "none"' in printed
