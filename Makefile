@@ -6,7 +6,7 @@ ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 # Short tests spend their time compiling, not computing: a lazy compiler saves a third of it.
 QUICK := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0" OMP_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench numbers docs clean
+.PHONY: demo test test-slow lint bench bench-scaling numbers docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,7 +14,8 @@ help:
 	@echo "make test       all tests but the slow ones, linters and types"
 	@echo "make test-slow  minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)"
 	@echo "make lint       ruff and pyright"
-	@echo "make bench      speed, side by side with other libraries"
+	@echo "make bench      speed and memory, side by side with torchcde, Diffrax and eager PyTorch (an hour)"
+	@echo "make bench-scaling  how cost grows with length, batch, channels and size (minutes)"
 	@echo "make numbers    write the records of results/ into README and docs"
 	@echo "make docs       the guide and the API reference as pages in site/"
 	@echo "make clean      remove the environment and caches"
@@ -45,8 +46,16 @@ docs: .venv/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/python -m mkdocs build --strict
 
-bench: .venv/.dev
+# The libraries that are compared with: PyTorch is large, so only this target installs it.
+.venv/.bench: .venv/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	touch $@
+
+bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
+
+bench-scaling: .venv/.dev
+	$(BIN)/python benchmarks/scaling.py
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

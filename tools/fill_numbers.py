@@ -91,12 +91,15 @@ def honest() -> str:
 
 
 def bench() -> str:
-    """Ratios of `make bench`."""
+    """Ratios of `make bench`, of training steps on one thread."""
     rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
-    lines = ["| case | peer | time against ours | quartiles |", "|---|---|---:|---:|"]
+    lines = ["| model, shape | peer | time against ours | quartiles | memory against ours |", "|---|---|---:|---:|---:|"]
     for row in rows:
-        low, high = row["spread"]
-        lines.append(f"| {row['case']} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} |")
+        if row["case"] == "training step" and row["threads"] == 1:
+            low, high = row["spread"]
+            memory = "" if row["peer_peak_mb"] is None else f"{row['peer_peak_mb'] / row['peak_mb']:.1f} ×"
+            what = f"{row['model']}, {row['shape']}"
+            lines.append(f"| {what} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} | {memory} |")
     return "\n".join(lines) + "\n"
 
 
