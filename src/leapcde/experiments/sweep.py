@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -139,15 +139,15 @@ Outcome = list[tuple[str, Record | str]]
 
 def _results(waiting: Sequence[Job], folder: Path, jobs: int, cluster: str | None) -> Iterator[Outcome]:
     work = [_pack(batch, folder) for batch in batches(waiting)]
-    if cluster is None and jobs == 1:
-        yield from map(run_batch, work)
+    many = min(jobs, len(work)) if cluster is None else -1
+    if many == 1:
+        yield from map(run_batch, work)  # in this process, as joblib would
         return
     from joblib import Parallel, delayed
 
     with _backend(cluster):
-        many = jobs if cluster is None else -1
         pool: Any = Parallel(n_jobs=many, return_as="generator_unordered", batch_size=1)  # pyright: ignore[reportArgumentType]
-        task = run_batch if cluster is not None else _run_batch_for_parent
+        task = run_batch if cluster is not None else partial(_run_batch_for, os.getpid())
         yield from pool(delayed(task)(packed) for packed in work)
 
 
@@ -167,15 +167,15 @@ def run_batch(packed: str) -> Outcome:
     return found
 
 
-def _run_batch_for_parent(packed: str) -> Outcome:
+def _run_batch_for(parent: int, packed: str) -> Outcome:
     """In a loky process, which would outlive a killed sweep for ever: it ends when its parent does."""
-    _end_with_parent()
+    _end_with(parent)
     return run_batch(packed)
 
 
 @cache
-def _end_with_parent() -> None:
-    parent = os.getppid()
+def _end_with(parent: int) -> None:
+    """Asked by number, because a parent may be gone before its worker has begun."""
 
     def watch() -> None:
         while os.getppid() == parent:
