@@ -17,7 +17,7 @@ from leapcde.experiments.studies import HONEST
 from leapcde.experiments.tables import METRICS, metric_of, model_rows, score, spread
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md")
+PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md", "docs/speed.md")
 MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -103,7 +103,30 @@ def bench() -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLES = {"hopper": hopper, "characters": characters, "thirteen": thirteen, "honest": honest, "bench": bench}
+def bench_all() -> str:
+    """Everything in the record of `make bench`."""
+    rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
+    lines = ["| model, shape | case | threads | ours, s | peer | time against ours | quartiles | memory, MB: ours, theirs |"]
+    lines.append("|---|---|---:|---:|---|---:|---:|---:|")
+    for row in rows:
+        where = f"{row['model']}, {row['shape']} | {row['case']} | {row['threads']} | {row['ours_s']:.4f}"
+        if row["peer"] is None:
+            lines.append(f"| {where} | | | | |")
+            continue
+        memory = "" if row["peer_peak_mb"] is None else f"{row['peak_mb']:.0f}, {row['peer_peak_mb']:.0f}"
+        low, high = row["spread"]
+        lines.append(f"| {where} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} | {memory} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {
+    "hopper": hopper,
+    "characters": characters,
+    "thirteen": thirteen,
+    "honest": honest,
+    "bench": bench,
+    "bench-all": bench_all,
+}
 
 
 def filled(text: str) -> str:
