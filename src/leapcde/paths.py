@@ -102,7 +102,7 @@ def _at_stages(look, nodes: tuple[float, ...], substeps: int):
 
 
 def fit_path(obs: Padded, scheme: str = "natural", *, time: bool = True, intensity: bool = False) -> Path:
-    """The path X through the observations, with channels [time][intensity …][values …].
+    """The path X through the observations, with channels in the order time, intensity, values.
 
     `intensity` adds each channel's running count of observations. Both extra kinds are linear between knots.
 

@@ -165,8 +165,8 @@ def split(
     `labels` stratifies; `by_id` keeps all samples of an id together; `ordered` cuts by the order of ids.
 
     >>> from leapcde.series import as_series
-    >>> [len(part) for part in split(as_series(np.ones((100, 5, 1))))]
-    [70, 15, 15]
+    >>> tuple(len(part) for part in split(as_series(np.ones((100, 5, 1)))))
+    (70, 15, 15)
     """
     if len(series) < 3:
         raise InputError(f"{len(series)} samples cannot be split into training, validation and test; give at least 3")
