@@ -30,6 +30,15 @@ def x64():
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_programs() -> Iterator[None]:
+    """A test process compiles thousands of programs."""
+    yield
+    from leapcde.experiments.memory import forget_programs
+
+    forget_programs()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def prepared_files(tmp_path_factory) -> Iterator[Path]:
     """Prepared data goes to a folder that all test processes share and that goes away with them."""

@@ -261,7 +261,7 @@ def negative_elbo(model, seen, μ, log_σ, draws, weight, augment):
     return (error / len(draws) + weight * kl) / seen.m.sum()
 
 
-@pytest.mark.parametrize(("name", "augment"), [("latent-ode", 0), ("augmented-ode", 2)])
+@pytest.mark.parametrize(("name", "augment"), [("latent-ode", 0), pytest.param("augmented-ode", 2, marks=pytest.mark.slow)])
 def test_latent_ode(name, augment):
     options = {} if name == "latent-ode" else {"augment": augment}
     model, batch, key = model_of(name, decoder_steps=None, **LATENT, **options), batch_of(), jax.random.key(5)
@@ -322,7 +322,7 @@ def attention_of(model, h):
     return σ(model.temperature * scores)
 
 
-@pytest.mark.parametrize("attention", ["elementwise", "timewise"])
+@pytest.mark.parametrize("attention", ["elementwise", pytest.param("timewise", marks=pytest.mark.slow)])
 def test_ancde(attention):
     """The oracle draws Y = a ⊙ X on a fine grid, puts a spline through it and lets *that* drive z: no product rule."""
     batch = batch_of()
@@ -371,7 +371,7 @@ def test_hard_attention_is_zero_or_one_with_the_soft_slope():
 # --- learnable layers ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["gru-ode", "ode-rnn", "ncde"])
+@pytest.mark.parametrize("name", ["gru-ode", *[pytest.param(name, marks=pytest.mark.slow) for name in ("ode-rnn", "ncde")]])
 def test_learnable_layers_change_what_was_seen_and_nothing_else(name):
     batch = batch_of()
     model = model_of(f"layers+{name}", hidden=6)

@@ -276,6 +276,7 @@ def test_every_command_is_known_here():
     assert set(get_command(app).commands) == set(COMMANDS)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.slow  # what it prints is tested in test_compare.py
 def test_compare_prints_a_row_a_model_and_does_nothing_twice(tmp_path):
     ask = ("compare", "hopper", "--models", "rnn", "--seeds", 1, "--epochs", 1, "--out", tmp_path)
     [row] = leapcde(*ask, "--json").json["rows"]

@@ -82,7 +82,7 @@ def test_two_devices_give_the_gradient_of_one():
 
 # XLA's own count for the gradient on the shape of Character Trajectories; it counts the body of a loop once. Seconds
 # depend on the machine, these do not: a change that raises them makes training slower everywhere. (flops, bytes, temporary)
-WORK = {"ncde": (16.1e6, 66e6, 35e6), "leap": (109e6, 109e6, 48e6)}
+WORK = {"ncde": (18.2e6, 40e6, 20e6), "leap": (113e6, 76e6, 29e6)}
 
 
 @pytest.mark.parametrize("model", WORK)
@@ -96,6 +96,6 @@ def test_a_training_step_does_no_more_work_than_it_did(model, monkeypatch):
     counted = compiled.cost_analysis()
     found = (counted["flops"], counted["bytes accessed"], compiled.memory_analysis().temp_size_in_bytes)
     assert all(a <= b for a, b in zip(found, WORK[model], strict=True)), found
-    # NCDE: two stages of a step forward, and twice as much backward; nothing else of that size.
-    products = 2 * sum(layer.weight.size for layer in p.model.g.net.layers) * len(p.labels)
-    assert model != "ncde" or found[0] < 1.05 * 3 * 2 * products
+    # NCDE: two stages of a step forward, twice as much backward, and the last layer once more; nothing else of that size.
+    layers = [2 * layer.weight.size * len(p.labels) for layer in p.model.g.net.layers]
+    assert model != "ncde" or found[0] < 1.05 * 2 * (3 * sum(layers) + layers[-1])

@@ -205,14 +205,14 @@ def test_alpha_term_reaches_f_m_k_and_phi_h():
 @pytest.mark.parametrize(
     "options",
     [
-        {"mapping": "mlp"},
-        {"timed": True},
+        pytest.param({"mapping": "mlp"}, marks=pytest.mark.slow),
+        pytest.param({"timed": True}, marks=pytest.mark.slow),
         {"tie": "all"},
-        {"noise": "gaussian"},
+        pytest.param({"noise": "gaussian"}, marks=pytest.mark.slow),
         {"density": "restart"},
-        {"decoder_steps": None},
-        {"solver": "adaptive-tsit5", "solver_options": {}},
-        {"linear_first": True, "g_depth": 3, "g_activation": "elu"},
+        pytest.param({"decoder_steps": None}, marks=pytest.mark.slow),
+        pytest.param({"solver": "adaptive-tsit5", "solver_options": {}}, marks=pytest.mark.slow),
+        pytest.param({"linear_first": True, "g_depth": 3, "g_activation": "elu"}, marks=pytest.mark.slow),
     ],
     ids=lambda o: ",".join(map(str, o)),
 )

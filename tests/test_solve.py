@@ -53,7 +53,9 @@ def test_order_of_convergence(name):
     assert abs(order - tableau.order) < 0.35, errors
 
 
-@pytest.mark.parametrize("scheme", ["natural", "hermite", "linear", "rectilinear"])
+@pytest.mark.parametrize(
+    "scheme", ["natural", "rectilinear", *[pytest.param(name, marks=pytest.mark.slow) for name in ("hermite", "linear")]]
+)
 def test_cde_equals_diffrax_on_irregular_knots(scheme):
     """Diffrax solves each sample on its own, with its own control term, from our path's derivative."""
     field, y0, X = problem(1, scheme)

@@ -107,7 +107,8 @@ def undisturbed(tmp_path_factory) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("after", [pytest.param("config.json", marks=pytest.mark.slow), "training.safetensors"])
+@pytest.mark.slow  # `make test` kills sweeps (test_sweep.py), whose cells resume in the same way
+@pytest.mark.parametrize("after", ["config.json", "training.safetensors"])
 def test_kill_9_and_resume_gives_the_same_weights(tmp_path, undisturbed, after):
     """Killed in the first epoch, or after it, then run again with the same command: the same file, byte by byte."""
     folder = tmp_path / "run"

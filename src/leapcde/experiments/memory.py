@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
+
+import jax
 
 from ..datasets import Dataset
 from ..predictor import Trainer
@@ -14,6 +17,17 @@ from ..train import compiled_steps
 from .run import RunConfig
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+MAPS, MOST_MAPS = Path("/proc/self/maps"), 20_000  # Linux allows a process 65,530 by default
+
+
+def forget_programs() -> None:
+    """Let go of compiled programs when there are many. Each holds some of the process's memory maps, and a process that
+    has no more of them crashes in the middle of a compilation: long sweeps and long test runs get there."""
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 def step_bytes(config: RunConfig, data: Dataset) -> int:

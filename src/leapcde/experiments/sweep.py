@@ -22,6 +22,7 @@ from ..models import MODELS
 from . import honesty, records
 from .cell import LOCKS, cell_data, compute_on_one_thread, hash_of, is_running, run_cell
 from .config import Cell
+from .memory import forget_programs
 from .records import Record
 
 MOST_LOSSES = 3  # times in a row that workers may die without a single cell being finished
@@ -164,6 +165,7 @@ def run_batch(packed: str) -> Outcome:
             found.append((name, str(error)))
         except Exception:
             found.append((name, traceback.format_exc(limit=-3)))
+    forget_programs()
     return found
 
 

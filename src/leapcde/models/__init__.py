@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -165,5 +165,6 @@ def _problem(key: str, value: Any, known: dict[str, inspect.Parameter]) -> str:
 
 
 def count_parameters(model: Model) -> int:
-    """How many numbers training can change."""
-    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+    """How many numbers training can change; of shapes without numbers (`eqx.filter_eval_shape`) too."""
+    arrays = [leaf for leaf in jax.tree.leaves(model) if hasattr(leaf, "dtype") and np.issubdtype(leaf.dtype, np.floating)]
+    return sum(math.prod(leaf.shape) for leaf in arrays)
