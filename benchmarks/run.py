@@ -20,7 +20,10 @@ from typing import Any
 
 HERE = Path(__file__).parent
 SECONDS, ROUNDS = 40.0, (5, 40)  # for each comparison; fewest and most rounds
-TOLERANCE = 1e-4  # of gradients, relative to the largest entry of each array
+TOLERANCE = 1e-4  # of the loss, relative
+# Of gradients, relative to the largest entry of each array: with 32 bits, a ReLU that flips in one library for one sample
+# moves some of them by 1e-4. (MuJoCo shape, against 64 bits: ours within 4e-7, torchcde's 8e-5.)
+GRADIENTS = 3e-4
 SHAPES = ("character-trajectories", "mujoco", "speech", "sepsis")
 
 
@@ -120,7 +123,7 @@ def disagreement(name: str, p, peer) -> float:
     found = zip(peer.ours(slope), slopes, strict=True)
     worst = max(float(np.abs(a - b).max() / (np.abs(b).max() + 1e-9)) for a, b in found)
     # A continuous adjoint solves another equation backwards: it agrees in the loss only, and that is part of the record.
-    if abs(float(value) - theirs) > TOLERANCE * abs(theirs) or (worst > TOLERANCE and "adjoint (" not in name):
+    if abs(float(value) - theirs) > TOLERANCE * abs(theirs) or (worst > GRADIENTS and "adjoint (" not in name):
         raise SystemExit(f"{name}: losses {float(value)} and {theirs}, gradients differ by {worst:.1e}")
     return worst
 
