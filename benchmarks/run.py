@@ -1,8 +1,8 @@
-"""Speed and memory side by side with other libraries: the same weights, data, solver and steps, timed in turns.
+"""Speed side by side with other libraries: the same weights, data, solver and steps, timed in turns.
 
 `make bench` checks that losses and gradients agree, times training steps and predictions with one thread and with two,
-and writes benchmarks/record.json. Every comparison runs in a process of its own, because the number of threads and the
-peak of memory belong to a process. Seconds mean nothing on another machine; ratios from one run do.
+and writes benchmarks/record.json. Every comparison runs in a process of its own, because the number of threads
+belongs to a process. Seconds mean nothing on another machine; ratios from one run do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -36,13 +35,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.child:
         task, settings = arguments.child
-        return print(json.dumps({"time": timed, "memory": memory, "compile": compiled}[task](**json.loads(settings))))
+        return print(json.dumps({"time": timed, "compile": compiled}[task](**json.loads(settings))))
     rows = []
     for shape in arguments.shapes:
         for model in ("ncde", "leap"):
             for threads in arguments.threads:
                 rows += child("time", threads, shape=shape, model=model)
-            add_memory([row for row in rows if (row["shape"], row["model"]) == (shape, model)], shape, model)
             rows += child("compile", 2, shape=shape, model=model)
             arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
             show(rows, shape, model)
@@ -106,8 +104,6 @@ def timed(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
                     "peer": name,
                     **ratio(seconds["ours"], seconds[name]),
                     "gradients_differ": worst.get(name),
-                    "peak_mb": None,
-                    "peer_peak_mb": None,
                 }
             )
     return rows
@@ -149,27 +145,6 @@ def ratio(ours: list[float], theirs: list[float]) -> dict[str, Any]:
     low, middle, high = statistics.quantiles(ratios, n=4)
     found = {"ours_s": statistics.median(ours), "peer_s": statistics.median(theirs), "ratio": middle}
     return {**found, "spread": [low, high], "rounds": len(ratios)}
-
-
-def memory(shape: str, model: str, peer: str | None, threads: int) -> float:
-    """Megabytes that training adds to a process that holds the data and the model: peak of three steps."""
-    import problems
-    import torch
-
-    torch.set_num_threads(threads)
-    p = made(shape, model)
-    step = problems.training(p) if peer is None else peers_of(model)[peer](p).step
-    before = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-    for _ in range(3):
-        step()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3 - before
-
-
-def add_memory(rows: list[dict[str, Any]], shape: str, model: str) -> None:
-    ours = child("memory", 1, shape=shape, model=model, peer=None)
-    for row in rows:
-        if row["case"] == "training step" and row["threads"] == 1 and not row["peer"].startswith("ours"):
-            row["peak_mb"], row["peer_peak_mb"] = ours, child("memory", 1, shape=shape, model=model, peer=row["peer"])
 
 
 def compiled(shape: str, model: str, threads: int) -> list[dict[str, Any]]:

@@ -93,29 +93,27 @@ def honest() -> str:
 def bench() -> str:
     """Ratios of `make bench`, of training steps on one thread."""
     rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
-    lines = ["| model, shape | peer | time against ours | quartiles | memory against ours |", "|---|---|---:|---:|---:|"]
+    lines = ["| model, shape | peer | time against ours | quartiles |", "|---|---|---:|---:|"]
     for row in rows:
         if row["case"] == "training step" and row["threads"] == 1:
             low, high = row["spread"]
-            memory = "" if row["peer_peak_mb"] is None else f"{row['peer_peak_mb'] / row['peak_mb']:.1f} ×"
             what = f"{row['model']}, {row['shape']}"
-            lines.append(f"| {what} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} | {memory} |")
+            lines.append(f"| {what} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} |")
     return "\n".join(lines) + "\n"
 
 
 def bench_all() -> str:
     """Everything in the record of `make bench`."""
     rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
-    lines = ["| model, shape | case | threads | ours, s | peer | time against ours | quartiles | memory, MB: ours, theirs |"]
-    lines.append("|---|---|---:|---:|---|---:|---:|---:|")
+    lines = ["| model, shape | case | threads | ours, s | peer | time against ours | quartiles |"]
+    lines.append("|---|---|---:|---:|---|---:|---:|")
     for row in rows:
         where = f"{row['model']}, {row['shape']} | {row['case']} | {row['threads']} | {row['ours_s']:.4f}"
         if row["peer"] is None:
-            lines.append(f"| {where} | | | | |")
+            lines.append(f"| {where} | | | |")
             continue
-        memory = "" if row["peer_peak_mb"] is None else f"{row['peak_mb']:.0f}, {row['peer_peak_mb']:.0f}"
         low, high = row["spread"]
-        lines.append(f"| {where} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} | {memory} |")
+        lines.append(f"| {where} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} |")
     return "\n".join(lines) + "\n"
 
 
