@@ -107,6 +107,16 @@ def test_defaults_on_character_trajectories(data_dir):
     assert fitted.score(data.test) >= 0.95
 
 
+def test_defaults_on_sepsis(data_dir):
+    """10,000 of the training patients; the score is that of the test patients."""
+    data = load("sepsis", data_dir=data_dir)
+    some = np.sort(np.random.default_rng(0).permutation(len(data.train))[:10_000])
+    fitted = LeapClassifier(intensity=True).fit(data.train.take(some))
+    auroc = fitted.predictor_.evaluate(data.test)["auroc"]
+    print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_), auroc)
+    assert auroc >= 0.80
+
+
 def test_defaults_on_basic_motions():
     (X, y), (X_new, y_new) = (load_basic_motions(split=part) for part in ("train", "test"))
     fitted = LeapClassifier(layout="channels_first").fit(X, y)
