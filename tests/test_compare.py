@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from leapcde.errors import TrainingError
-from leapcde.experiments.compare import compare, table_of
+from leapcde.experiments.compare import compare
 from leapcde.experiments.run import RunConfig
+from leapcde.experiments.tables import model_rows
 from leapcde.train import TrainConfig
 
 
@@ -22,7 +23,7 @@ def test_a_comparison_is_a_table_of_records(tmp_path):
     counts: list[int] = []
     records = compare(configs(), tmp_path, on_cells=counts.append)
     assert counts == [0, 1, 2, 3] and [record["seed"] for record in records] == [0, 1, 0]
-    rows = table_of(records)
+    rows = model_rows(records)
     scores = [record["metrics"]["test"]["mse"] for record in records]
     assert [row["model"] for row in rows] == ["rnn", "gru"] and [row["seeds"] for row in rows] == [2, 1]
     assert rows[0]["mean"] == np.mean(scores[:2]) and rows[0]["std"] == np.std(scores[:2], ddof=1)

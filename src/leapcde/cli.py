@@ -167,8 +167,8 @@ def compare(
     from .console import watch_count
     from .experiments import presets
     from .experiments.compare import compare as compare_all
-    from .experiments.compare import table_of
     from .experiments.run import RunConfig
+    from .experiments.tables import model_rows
     from .models import MODELS
     from .train import TrainConfig
 
@@ -180,7 +180,7 @@ def compare(
     configs = [RunConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
     with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
         records = compare_all(configs, out, jobs=jobs, on_cells=progress)
-    rows = table_of(records)
+    rows = model_rows(records)
     if as_json:
         return print_json({"rows": rows})
     print_table(["model", rows[0]["metric"], "s / epoch", "parameters", "paper"], [_compared(row) for row in rows])

@@ -21,7 +21,7 @@ def reproduce(
     name: Annotated[
         str, typer.Argument(help="A table, a figure, 'all', or a .toml file; without one, the names are listed.")
     ] = "",
-    budget: Annotated[str, typer.Option(help="full (the paper's), standard (two cores) or smoke (a minute).")] = "standard",
+    budget: Annotated[str, typer.Option(help="full (the paper's), standard (two cores) or smoke (minutes).")] = "standard",
     out: Annotated[Path | None, typer.Option(help="Folder for records, tables, figures; default reproduction/BUDGET.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells.")] = None,

@@ -1,4 +1,4 @@
-"""How much is spent on a cell: `full` is the paper's own, `standard` fits a machine with two cores, `smoke` takes a minute.
+"""How much is spent on a cell: `full` is the paper's own, `standard` fits a machine with two cores, `smoke` takes minutes.
 
 A budget decides seeds, training, sizes and how much of the data is used. It is part of every cell's identity and stands on
 every table.

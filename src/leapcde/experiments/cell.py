@@ -26,6 +26,7 @@ from ..metrics import main_metric, measure
 from ..predictor import Frame, Predictor
 from ..series import Series
 from ..train import predict
+from ..windowing import last_window
 from . import honesty, memory, records
 from .config import Cell, public
 from .records import Arrays, Record
@@ -126,12 +127,8 @@ def _some(series: Series, count: int | None, length: int | None) -> Series:
         series = series.take(_pick(series, count))
     if length is None:
         return series
-    short = series.keep_rows(_position(series) >= np.repeat(series.lengths - length, series.lengths))
-    return replace(short, times=_position(short).astype(float))
-
-
-def _position(series: Series) -> np.ndarray:
-    return np.arange(len(series.times)) - np.repeat(series.offsets[:-1], series.lengths)
+    short = last_window(series, length)
+    return replace(short, times=np.concatenate([np.arange(float(n)) for n in short.lengths]))
 
 
 def _pick(series: Series, count: int) -> np.ndarray:
@@ -176,7 +173,7 @@ def _work(cell: Cell, data: Dataset, home: Path) -> tuple[dict[str, Any], Arrays
         frame, predictor = result.predictor.frame, result.predictor
         raw = {name: predict(predictor.model, frame.encode(data.parts[name])) for name in ("validation", "test")}
         more = {"history": result.history.rows, "parameters": result.parameters, "stopped": result.stopped}
-        more |= {"seconds": result.seconds, "memory": {"step_bytes": memory.step_bytes(config, data)}}
+        more |= {"seconds": result.seconds, "memory": {"step_bytes": memory.step_bytes(result.trainer)}}
         arrays = paths_of(predictor, data.test) if cell.paths and hasattr(predictor.model, "learned_path") else {}
     metrics = {name: metrics_of(frame, raw[name], data.parts[name]) for name in raw}
     sizes = {name: len(part) for name, part in data.parts.items()}

@@ -10,7 +10,6 @@ from ..errors import TrainingError
 from .config import Cell
 from .run import RunConfig
 from .sweep import sweep
-from .tables import model_rows
 
 BUDGET = "own"  # the command's own epochs and rate, not one of the budgets
 
@@ -27,8 +26,3 @@ def compare(
     if swept.failures:
         raise TrainingError("some cells failed", [f"{failure.name}: {failure.message}" for failure in swept.failures])
     return swept.records
-
-
-def table_of(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a model: test metric as mean and deviation over seeds, seconds an epoch, parameters, the paper's figure."""
-    return model_rows(records)

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import jax
 
-from ..datasets import Dataset
 from ..predictor import Trainer
 from ..train import compiled_steps
-from .run import RunConfig
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -30,21 +28,12 @@ def forget_programs() -> None:
         gc.collect()
 
 
-def step_bytes(config: RunConfig, data: Dataset) -> int:
+def step_bytes(trainer: Trainer) -> int:
     """Bytes of the compiled training step, the largest of its buckets: arguments, results and what lies between them.
 
     Asked in the process that has trained, this costs next to nothing: the step is compiled already.
     """
-    made = Trainer.make(
-        data.train,
-        data.validation,
-        task=data.task,
-        model=config.model,
-        options=config.options,
-        recipe=config.recipe,
-        config=config.train,
-    )
-    steps = compiled_steps(made.model, data.task, made.train, config.train)
+    steps = compiled_steps(trainer.model, trainer.frame.task, trainer.train, trainer.config)
     return max(_total(step.memory_analysis()) for step in steps)
 
 

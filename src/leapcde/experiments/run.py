@@ -54,6 +54,7 @@ class RunConfig:
 
 
 class Result(NamedTuple):
+    trainer: Trainer  # with the data as it was trained on
     predictor: Predictor
     history: History
     metrics: dict[str, dict[str, float]]  # by split
@@ -90,15 +91,7 @@ def run(
     config = _settled(config, data)
     if folder is not None:
         _check_folder(folder, config)
-    trainer = Trainer.make(
-        data.train,
-        data.validation,
-        task=data.task,
-        model=config.model,
-        options=config.options,
-        recipe=config.recipe,
-        config=config.train,
-    )
+    trainer = trainer_of(config, data)
     if data.test.target is not None:
         trainer.frame.encode_target(data.test.target)  # a label that training never sees must fail now, not after hours
     if folder is not None:
@@ -107,14 +100,23 @@ def run(
     predictor, fitted = trainer.fit(on_epoch=on_epoch, on_step=on_step, checkpoint=checkpoint)
     seconds = sum(fitted.history.column("seconds"))
     metrics = {"validation": predictor.evaluate(data.validation), "test": predictor.evaluate(data.test)}
-    result = Result(predictor, fitted.history, metrics, trainer.metric, count_parameters(fitted.model), seconds, fitted.stopped)
+    result = Result(
+        trainer, predictor, fitted.history, metrics, trainer.metric, count_parameters(fitted.model), seconds, fitted.stopped
+    )
     if folder is not None:
-        save_model(folder / MODEL, config, data, predictor)
-        write_text(folder / RESULT, json_text(summary(config, result, data), indent=2))
+        conformal = calibrated(predictor, data)
+        save_model(folder / MODEL, config, data, predictor, conformal)
+        write_text(folder / RESULT, json_text(summary(config, result, data, conformal), indent=2))
     return result
 
 
-def save_model(path: Path, config: RunConfig, data: Dataset, predictor: Predictor) -> None:
+def trainer_of(config: RunConfig, data: Dataset) -> Trainer:
+    """What trains a config: training and validation data only, because what is tested must not choose."""
+    parts = {"task": data.task, "model": config.model, "options": config.options, "recipe": config.recipe}
+    return Trainer.make(data.train, data.validation, config=config.train, **parts)
+
+
+def save_model(path: Path, config: RunConfig, data: Dataset, predictor: Predictor, conformal: Conformal | None) -> None:
     """The model as `leapcde.load` reads it: an estimator that knows the file's columns, with errors for intervals.
 
     These are errors on the validation data, which chose the weights: the coverage in the result says how well they hold.
@@ -123,7 +125,6 @@ def save_model(path: Path, config: RunConfig, data: Dataset, predictor: Predicto
     names = ("id", "time", "values", "static", *(() if data.task == "forecasting" else ("target",)))
     names += ("horizon", "window") if data.task == "forecasting" else ()
     params = {name: columns[name] or None for name in names if name in columns}
-    conformal = calibrated(predictor, data)
     arrays = {} if conformal is None else {"conformal": {"errors": conformal.errors}}
     predictor.save(path, about={"estimator": {"params": params, "window": columns.get("window")}}, arrays=arrays)
 
@@ -135,9 +136,8 @@ def calibrated(predictor: Predictor, data: Dataset) -> Conformal | None:
     return Conformal.learn(np.asarray(data.validation.target, float), predictor.predict(data.validation))
 
 
-def coverage(predictor: Predictor, data: Dataset, share: float = 0.9) -> float | None:
+def coverage(predictor: Predictor, data: Dataset, conformal: Conformal | None, share: float = 0.9) -> float | None:
     """How many of the test's truths lie in intervals that promise `share`; None for classes."""
-    conformal = calibrated(predictor, data)
     if conformal is None:
         return None
     truth = np.asarray(data.test.target, float)
@@ -154,7 +154,7 @@ def naive_metrics(data: Dataset, frame: Frame) -> dict[str, dict[str, float]]:
     return found
 
 
-def summary(config: RunConfig, result: Result, data: Dataset) -> dict[str, Any]:
+def summary(config: RunConfig, result: Result, data: Dataset, conformal: Conformal | None) -> dict[str, Any]:
     """What a run's result file holds."""
     return {
         "config": config.to_json(),
@@ -163,7 +163,7 @@ def summary(config: RunConfig, result: Result, data: Dataset) -> dict[str, Any]:
         "metric": result.metric,
         "metrics": result.metrics,
         "naive": naive_metrics(data, result.predictor.frame),
-        "coverage of 90 % intervals": coverage(result.predictor, data),
+        "coverage of 90 % intervals": coverage(result.predictor, data, conformal),
         "parameters": result.parameters,
         "seconds": result.seconds,
         "stopped": result.stopped,

@@ -18,8 +18,7 @@ from ..datasets import Dataset
 from ..errors import InputError, LeapWarning, SolveError, TrainingError
 from ..metrics import LOWER_IS_BETTER
 from ..models import options_of
-from ..predictor import Trainer
-from .run import RunConfig, run
+from .run import RunConfig, run, trainer_of
 
 JOURNAL, CONFIG, BEST = "study.journal", "study.json", "best"
 SHOWN = 5
@@ -51,7 +50,7 @@ def tune(
     `space` lists the values to choose from, by name (`presets.space` has the paper's); by default, sizes, rate and path.
     """
     _bind(folder, config, space)
-    metric = _trainer(config, data).metric
+    metric = trainer_of(config, data).metric
     study = _open(folder, metric, config.train.seed)
     progress(_done(study))
 
@@ -95,14 +94,8 @@ def _try(trial: optuna.Trial, config: RunConfig, data: Dataset, metric: str) -> 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeapWarning)  # said once, when the first trainer was made
-        _, fitted = _trainer(config, data).fit(on_epoch=report)
+        _, fitted = trainer_of(config, data).fit(on_epoch=report)
     return fitted.history.best(metric)[metric]
-
-
-def _trainer(config: RunConfig, data: Dataset) -> Trainer:
-    """Training and validation data only: what is tested must not choose."""
-    parts = {"task": data.task, "model": config.model, "options": config.options, "recipe": config.recipe}
-    return Trainer.make(data.train, data.validation, config=config.train, **parts)
 
 
 def _open(folder: Path, metric: str, seed: int) -> optuna.Study:
