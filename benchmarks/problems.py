@@ -11,7 +11,6 @@ import numpy as np
 import optax
 
 from leapcde import Batch, Recipe, Spec, as_series, build, make_buckets
-from leapcde.devices import TILE, apply
 from leapcde.losses import cross_entropy
 from leapcde.trace import draw_noise
 
@@ -55,16 +54,12 @@ def problem(
 
 
 def noise(p: Problem):
-    """LEAP's ε for the whole batch, as its tiles draw it."""
-    count, size = len(p.labels), p.model.φ_h.weight.shape[1]
-    if count <= TILE or count % TILE:
-        return draw_noise(p.key, (count, size), p.model.noise)
-    keys = jax.random.split(p.key, count // TILE)
-    return jnp.concatenate([draw_noise(key, (TILE, size), p.model.noise) for key in keys])
+    """LEAP's ε for the batch."""
+    return draw_noise(p.key, (len(p.labels), p.model.φ_h.weight.shape[1]), p.model.noise)
 
 
 def loss(model, batch: Batch, labels, key):
-    prediction, penalty = apply(model, batch, key=key, epoch=0.0)  # as in training
+    prediction, penalty = model(batch, key=key, epoch=0.0)  # as in training
     return cross_entropy(prediction, labels) + penalty
 
 

@@ -1,4 +1,4 @@
-"""Tiles and several devices change how fast a step is, not what it computes; and a guard of the work that a step does."""
+"""Several devices change how fast a step is, not what it computes; and a guard of the work that a step does."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leapcde import Recipe, Spec, as_series, build, devices, make_buckets
+from leapcde import Recipe, Spec, as_series, build, make_buckets
 
 SIZES = {"hidden": 6, "width": 8, "depth": 1}
 
@@ -35,27 +34,6 @@ def slope(function, model, batch):
     return eqx.filter_jit(eqx.filter_grad(loss))(model)
 
 
-def test_tiles_change_nothing(monkeypatch):
-    batch, made_model = made("leap", 12, beta=0.0, decoder_steps=4)  # without β there is no noise, which tiles draw anew
-    key = jax.random.key(0)
-    whole = slope(lambda m, b: m(b, key=key, epoch=0.0), made_model, batch)
-    calls = []
-    monkeypatch.setattr(devices.lax, "map", lambda f, xs, really=jax.lax.map: calls.append(1) or really(f, xs))
-    monkeypatch.setattr(devices, "TILE", 4)
-    tiled = slope(lambda m, b: devices.apply(m, b, key=key, epoch=0.0), made_model, batch)
-    assert calls
-    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(tiled), strict=True):
-        assert np.abs(a).max() > 0
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * float(np.abs(a).max()))
-
-
-def test_a_batch_that_is_no_multiple_of_a_tile_is_left_whole(monkeypatch):
-    batch, model = made("ncde", 10)
-    monkeypatch.setattr(devices, "TILE", 4)
-    monkeypatch.setattr(devices.lax, "map", lambda *args: pytest.fail("tiled"))
-    assert devices.apply(model, batch, key=jax.random.key(0), epoch=0.0).prediction.shape == (10, 5)
-
-
 TWO = """
 import jax, numpy as np
 from test_devices import made, slope
@@ -65,7 +43,7 @@ assert jax.device_count() == 2
 assert len(jax.jit(devices.spread)(batch).X.values.sharding.device_set) == 2
 key = jax.random.key(0)
 one = slope(lambda m, b: m(b, key=key, epoch=0.0), model, batch)
-two = slope(lambda m, b: devices.apply(m, b, key=key, epoch=0.0), model, batch)
+two = slope(lambda m, b: m(devices.spread(b), key=key, epoch=0.0), model, batch)
 for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
     np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * np.abs(a).max())
 odd, _ = made("ncde", 7)

@@ -25,7 +25,7 @@ from jax import lax
 
 from .batches import Batch, Bucket, few_sizes
 from .checkpoint import load_file, restore, save_file
-from .devices import apply
+from .devices import spread
 from .errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, choose
 from .losses import cross_entropy, mean_squared_error, weight_norms
 from .metrics import better, measure
@@ -209,7 +209,7 @@ class _Step(NamedTuple):
 
     def loss(self, params, batch: Batch, key, epoch):
         model = eqx.combine(params, self.static)
-        prediction, penalty = apply(model, batch, key=key, epoch=epoch)
+        prediction, penalty = model(spread(batch), key=key, epoch=epoch)
         loss = task_loss(self.task, prediction, batch.obs.target, self.weights)
         total = loss + penalty
         if self.weight_penalty:
