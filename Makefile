@@ -53,9 +53,11 @@ docs: .venv/.dev
 
 bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/plot.py
 
 bench-scaling: .venv/.dev
 	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/plot.py
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

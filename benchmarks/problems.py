@@ -12,6 +12,8 @@ import optax
 
 from leapcde import Batch, Recipe, Spec, as_series, build, make_buckets
 from leapcde.losses import cross_entropy
+from leapcde.models.leap import Leap
+from leapcde.solve import TABLEAUX
 from leapcde.trace import draw_noise
 
 # The paper's batch, length × channels of X (time among them), D_h, width and hidden layers of its fields.
@@ -91,3 +93,22 @@ def training(p: Problem):
         jax.block_until_ready(held)
 
     return step
+
+
+MATMUL = 2 * 1024**3  # operations of the product whose rate is the yardstick
+
+
+def matmul():
+    """The product of two large matrices, the most that the machine does in a second."""
+    a, multiply = jnp.ones((1024, 1024)), jax.jit(jnp.matmul)
+    return lambda: jax.block_until_ready(multiply(a, a))
+
+
+def flops(p: Problem) -> float:
+    """Operations in the products of a training step without any that are done twice: three times the forward pass."""
+    steps, stages = p.batch.X.values.shape[1] - 1, len(TABLEAUX[p.model.solver.method].b)
+    per_sample = 2 * stages * steps * sum(layer.weight.size for layer in p.model.g.net.layers)
+    if isinstance(p.model, Leap):  # its decoder steps as often, with f and its directional derivative beside g
+        k, f = (sum(layer.weight.size for layer in field.net.layers) for field in (p.model.k, p.model.f))
+        per_sample += 2 * stages * steps * (k + 2 * f)
+    return 3.0 * per_sample * len(p.labels)

@@ -1,24 +1,28 @@
 """Speed side by side with other libraries: the same weights, data, solver and steps, timed in turns.
 
 `make bench` checks that losses and gradients agree, times training steps and predictions with one thread and with two,
-and writes benchmarks/record.json. Every comparison runs in a process of its own, because the number of threads
-belongs to a process. Seconds mean nothing on another machine; ratios from one run do.
+measures the memory of a step, and writes benchmarks/record.json. Every comparison runs in a process of its own, because
+threads and memory belong to a process. Seconds mean nothing on another machine; ratios from one run do.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SECONDS, ROUNDS = 40.0, (5, 40)  # for each comparison; fewest and most rounds
+SECONDS, ROUNDS = 30.0, (5, 40)  # for each comparison; fewest and most rounds
+OURS = "ours"
 TOLERANCE = 1e-4  # of the loss, relative
 # Of gradients, relative to the largest entry of each array: with 32 bits, a ReLU that flips in one library for one sample
 # moves some of them by 1e-4. (MuJoCo shape, against 64 bits: ours within 4e-7, torchcde's 8e-5.)
@@ -35,21 +39,42 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.child:
         task, settings = arguments.child
-        return print(json.dumps({"time": timed, "compile": compiled}[task](**json.loads(settings))))
-    rows = []
+        return print(json.dumps(TASKS[task](**json.loads(settings))))
+    rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
     for shape in arguments.shapes:
         for model in ("ncde", "leap"):
             for threads in arguments.threads:
-                rows += child("time", threads, shape=shape, model=model)
-            rows += child("compile", 2, shape=shape, model=model)
-            arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
-            show(rows, shape, model)
+                found = measured(shape, model, threads)
+                mine = {(row["shape"], row["model"], row["threads"]) for row in found}
+                rows = [row for row in rows if (row["shape"], row["model"], row["threads"]) not in mine] + found
+                rows.sort(key=lambda row: (SHAPES.index(row["shape"]), row["model"] == "leap", row["threads"]))
+                arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
+                show(found)
 
 
-def child(task: str, threads: int, **settings) -> Any:
+def measured(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
+    """All rows of the record for a shape, a model and a number of threads."""
+    rows = child("time", threads, shape=shape, model=model)
+    if threads > 1:  # what does not depend on it is measured once
+        return rows
+    peers = [OURS, *dict.fromkeys(row["peer"] for row in rows if row["peer"] and not row["peer"].startswith(OURS))]
+    peaks = {peer: child("memory", threads, shape=shape, model=model, peer=peer) for peer in peers}
+    for row in rows:
+        if row["case"] == "training step" and row["peer"] in peaks:
+            row |= {"peak_mb": peaks[OURS], "peer_peak_mb": peaks[row["peer"]]}
+    with tempfile.TemporaryDirectory() as cache:
+        more = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        rows += child("compile", threads, shape=shape, model=model, case="first training step, nothing compiled", env=more)
+        rows += child("compile", threads, shape=shape, model=model, case="first training step, from the cache", env=more)
+    return rows + child("single", threads, shape=shape, model=model)
+
+
+def child(task: str, threads: int, env: dict[str, str] | None = None, **settings) -> Any:
     """Run a task in a fresh process on so many cores."""
     cores = sorted(os.sched_getaffinity(0))[:threads]
-    env = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    # Freed memory goes back to the system at once, in all libraries: else the peak of a step cannot be seen.
+    small = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"} if task == "memory" else {}
+    env = {**os.environ, "OMP_NUM_THREADS": str(threads), **small, **(env or {})}
     command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, __file__, "--child", task]
     done = subprocess.run([*command, json.dumps({**settings, "threads": threads})], env=env, capture_output=True, text=True)
     if done.returncode:
@@ -83,30 +108,34 @@ def timed(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
     p, rows = made(shape, model), []
     peers = {name: make(p) for name, make in peers_of(model).items()}
     worst = {name: disagreement(name, p, peer) for name, peer in peers.items()}
+    same = {"model": model, "shape": shape, "threads": threads}
     for case, ours in {
         "training step": problems.training(p),
         "prediction": lambda: jax.block_until_ready(problems.forward(p.model, p.batch)),
     }.items():
         theirs = {name: peer.step if case == "training step" else peer.forward for name, peer in peers.items()}
-        if case == "training step" and model == "leap":
-            theirs["ours, leap with 32 decoder steps"] = problems.training(
-                problems.problem("leap", **problems.SHAPES[shape], decoder_steps=32)
-            )
+        more = {"matmul": problems.matmul()} if case == "training step" else {}
+        if case == "prediction":  # an adjoint is a way back; the way there is the same
+            theirs = {name: function for name, function in theirs.items() if "default" not in name}
+        elif model == "leap":
+            coarse = problems.problem("leap", **problems.SHAPES[shape], decoder_steps=32)
+            theirs["ours, leap with 32 decoder steps"] = problems.training(coarse)
             theirs["ours, ncde"] = problems.training(problems.problem("ncde", **problems.SHAPES[shape]))
-        seconds = interleaved({"ours": ours, **theirs})
-        for name in theirs:
-            rows.append(
-                {
-                    "case": case,
-                    "model": model,
-                    "shape": shape,
-                    "threads": threads,
-                    "peer": name,
-                    **ratio(seconds["ours"], seconds[name]),
-                    "gradients_differ": worst.get(name),
-                }
+        seconds = interleaved({OURS: ours, **theirs, **more})
+        if more:
+            mine, most = (
+                problems.flops(p) / statistics.median(seconds[OURS]),
+                problems.MATMUL / statistics.median(seconds["matmul"]),
             )
+            share = {"gflops": mine / 1e9, "matmul_gflops": most / 1e9, "ratio": mine / most}
+            rows.append({"case": "share of the matmul rate", **same, "peer": None, **share})
+        for name in theirs:
+            rows.append({"case": case, **same, "peer": name, **ratio(seconds[OURS], seconds[name]), **differ(worst, name)})
     return rows
+
+
+def differ(worst: dict[str, float], name: str) -> dict[str, float]:
+    return {"gradients_differ": worst[name]} if name in worst else {}
 
 
 def disagreement(name: str, p, peer) -> float:
@@ -147,32 +176,62 @@ def ratio(ours: list[float], theirs: list[float]) -> dict[str, Any]:
     return {**found, "spread": [low, high], "rounds": len(ratios)}
 
 
-def compiled(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
-    """Seconds to compile the training step, and of a prediction for one sample once it is compiled."""
-    import jax
+def compiled(shape: str, model: str, threads: int, case: str) -> list[dict[str, Any]]:
+    """Seconds of the first training step, which has to be compiled or is found in the cache."""
     import problems
 
     p = made(shape, model)
     start = time.perf_counter()
     problems.training(p)()
-    first = time.perf_counter() - start
+    same = {"model": model, "shape": shape, "threads": threads, "peer": None}
+    return [{"case": case, **same, "ours_s": time.perf_counter() - start}]
+
+
+def single(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
+    """Seconds of a prediction for one sample once it is compiled."""
+    import jax
+    import problems
+
+    p = made(shape, model)
     one = jax.tree.map(lambda a: a[:1], p.batch)
     latency = interleaved({"one": lambda: jax.block_until_ready(problems.forward(p.model, one))})["one"]
     same = {"model": model, "shape": shape, "threads": threads, "peer": None}
-    return [
-        {"case": "first training step, compilation included", **same, "ours_s": first},
-        {"case": "prediction for one sample", **same, "ours_s": statistics.median(latency)},
-    ]
+    return [{"case": "prediction for one sample", **same, "ours_s": statistics.median(latency)}]
 
 
-def show(rows: list[dict[str, Any]], shape: str, model: str) -> None:
+def memory(shape: str, model: str, threads: int, peer: str) -> float:
+    """Megabytes that a training step needs at its peak beside what is there between steps."""
+    import problems
+
+    p = made(shape, model)
+    step = problems.training(p) if peer == OURS else peers_of(model)[peer](p).step
+    step()
+    step()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    between = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # forget the highest so far
+    step()
+    return (status("VmHWM") - between) / 1e3
+
+
+def status(what: str) -> int:
+    """A figure of this process, in kB."""
+    [found] = re.findall(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(found)
+
+
+def show(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        if (row["shape"], row["model"]) == (shape, model):
-            against = "" if row["peer"] is None else f"{row['ratio']:6.2f} × ours  {row['peer']}"
-            print(
-                f"{shape:24} {model:5} {row['threads']} thread(s)  {row['case']:42} {row['ours_s']:8.4f} s  {against}",
-                flush=True,
-            )
+        value = f"{row['ours_s']:8.4f} s" if "ours_s" in row else f"{row['ratio']:8.2f}  "
+        against = "" if row["peer"] is None else f"{row['ratio']:6.2f} × ours  {row['peer']}"
+        peaks = f", {row['peak_mb']:.0f} against {row['peer_peak_mb']:.0f} MB" if "peak_mb" in row else ""
+        print(
+            f"{row['shape']:22} {row['model']:5} {row['threads']} thread(s)  {row['case']:38} {value}  {against}{peaks}",
+            flush=True,
+        )
+
+
+TASKS = {"time": timed, "memory": memory, "compile": compiled, "single": single}
 
 
 if __name__ == "__main__":

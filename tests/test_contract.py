@@ -160,10 +160,10 @@ def test_five_hundred_rows(name):
 
 # --- learning ------------------------------------------------------------------------------------------------------
 
-# Learning takes time: `make test` teaches letters to one model of each kind and forecasting to three, `make test-slow` to all.
-KINDS = ("rnn", "lstm", "gru-d", "gru-ode", "latent-ode", "ncde", "leap")
+# Learning takes time: `make test` teaches letters to five models and forecasting to two, `make test-slow` to all.
+KINDS = ("lstm", "gru-d", "gru-ode", "ncde", "leap")
 LEARNERS = [pytest.param(name, marks=[] if name in KINDS else [pytest.mark.slow]) for name in MODELS]
-QUICK = ("gru-d", "ncde", "leap")
+QUICK = ("ncde", "leap")
 FORECASTERS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MODELS]
 LEARN = {"latent-ode": {"rate": 1e-2}, "augmented-ode": {"rate": 1e-2}}
 

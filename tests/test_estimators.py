@@ -239,6 +239,7 @@ def test_pipeline_and_cross_validation(pairs, labels):
     assert cross_val_score(LeapClassifier("gru", **QUICK), series, labels, cv=2, error_score="raise").shape == (2,)
 
 
+@pytest.mark.slow
 def test_grid_search_in_two_processes(pairs, labels):
     grid = {"rate": [1e-9, 0.02]}
     search = GridSearchCV(LeapClassifier("gru", **{**QUICK, "epochs": 20}), grid, cv=2, n_jobs=2, error_score="raise")

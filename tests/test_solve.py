@@ -54,7 +54,7 @@ def test_order_of_convergence(name):
 
 
 @pytest.mark.parametrize(
-    "scheme", ["natural", "rectilinear", *[pytest.param(name, marks=pytest.mark.slow) for name in ("hermite", "linear")]]
+    "scheme", ["natural", *[pytest.param(name, marks=pytest.mark.slow) for name in ("rectilinear", "hermite", "linear")]]
 )
 def test_cde_equals_diffrax_on_irregular_knots(scheme):
     """Diffrax solves each sample on its own, with its own control term, from our path's derivative."""

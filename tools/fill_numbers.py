@@ -90,30 +90,62 @@ def honest() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _bench_rows() -> list[dict[str, Any]]:
+    return json.loads((ROOT / "benchmarks" / "record.json").read_text())
+
+
 def bench() -> str:
-    """Ratios of `make bench`, of training steps on one thread."""
-    rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
-    lines = ["| model, shape | peer | time against ours | quartiles |", "|---|---|---:|---:|"]
-    for row in rows:
-        if row["case"] == "training step" and row["threads"] == 1:
-            low, high = row["spread"]
-            what = f"{row['model']}, {row['shape']}"
-            lines.append(f"| {what} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} |")
+    """How many times faster a training step is than the peers', on one thread: a row a shape, a column a peer."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step" and row["threads"] == 1]
+    peers = list(dict.fromkeys(row["peer"] for row in steps if not row["peer"].startswith("ours")))
+    lines = [f"| shape | {' | '.join(peers)} |", f"|---|{'---:|' * len(peers)}"]
+    for shape in dict.fromkeys(row["shape"] for row in steps):
+        found = {row["peer"]: f"{row['ratio']:.1f} ×" for row in steps if row["shape"] == shape}
+        lines.append(f"| {shape} | {' | '.join(found.get(peer, '') for peer in peers)} |")
     return "\n".join(lines) + "\n"
 
 
 def bench_all() -> str:
-    """Everything in the record of `make bench`."""
-    rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
-    lines = ["| model, shape | case | threads | ours, s | peer | time against ours | quartiles |"]
-    lines.append("|---|---|---:|---:|---|---:|---:|")
-    for row in rows:
-        where = f"{row['model']}, {row['shape']} | {row['case']} | {row['threads']} | {row['ours_s']:.4f}"
+    """Training steps and predictions in the record of `make bench`."""
+    lines = ["| model, shape | case | threads | ours, s | peer | time against ours | quartiles | MB, ours and theirs |"]
+    lines.append("|---|---|---:|---:|---|---:|---:|---:|")
+    for row in _bench_rows():
         if row["peer"] is None:
-            lines.append(f"| {where} | | | |")
             continue
         low, high = row["spread"]
-        lines.append(f"| {where} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} |")
+        memory = f"{row['peak_mb']:.0f}, {row['peer_peak_mb']:.0f}" if "peak_mb" in row else ""
+        where = f"{row['model']}, {row['shape']} | {row['case']} | {row['threads']} | {row['ours_s']:.4f}"
+        lines.append(f"| {where} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} | {memory} |")
+    return "\n".join(lines) + "\n"
+
+
+def bench_single() -> str:
+    """What has no peer: compilation, one sample, and the share of the machine's matmul rate."""
+    rows = [row for row in _bench_rows() if row["peer"] is None]
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    lines = [f"| model, shape | threads | {' | '.join(cases)} |", f"|---|---:|{'---:|' * len(cases)}"]
+    for key in dict.fromkeys((row["model"], row["shape"], row["threads"]) for row in rows):
+        found = {row["case"]: row for row in rows if (row["model"], row["shape"], row["threads"]) == key}
+        cells = [_single(found.get(case)) for case in cases]
+        lines.append(f"| {key[0]}, {key[1]} | {key[2]} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _single(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    return f"{row['ours_s']:.{4 if row['ours_s'] < 0.1 else 1}f} s" if "ours_s" in row else f"{row['ratio']:.0%}"
+
+
+def scaling() -> str:
+    """Exponents of `make bench-scaling`, and what the longest series needs."""
+    lines = ["| model | against | checkpoint | exponent of seconds | of memory | largest | seconds | MB |"]
+    lines.append("|---|---|---|---:|---:|---:|---:|---:|")
+    for curve in json.loads((ROOT / "benchmarks" / "scaling.json").read_text())["curves"]:
+        last, fits = curve["points"][-1], curve["exponents"]
+        what = f"{curve['model']} | {curve['axis']} | {'yes' if curve['checkpoint'] else ''}"
+        size = f"{last[curve['axis']]:,} | {last['seconds']:.2f} | {last['megabytes']:,.0f}"
+        lines.append(f"| {what} | {fits['seconds']:.2f} | {fits['megabytes']:.2f} | {size} |")
     return "\n".join(lines) + "\n"
 
 
@@ -124,6 +156,8 @@ TABLES = {
     "honest": honest,
     "bench": bench,
     "bench-all": bench_all,
+    "bench-single": bench_single,
+    "scaling": scaling,
 }
 
 

@@ -6,7 +6,10 @@ every table.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from typing import Any
 
 from ..batches import Recipe
@@ -17,12 +20,13 @@ from . import presets
 from .honesty import is_honest
 from .run import RunConfig
 
-# Equal training for all models: epochs and samples a step, with a cosine schedule from `presets.rate`.
+# Equal training for all models: epochs and samples a step, with a cosine schedule. Its rate, the weight penalty and LEAP's α
+# were chosen by the same number of trials for each model (`chosen`), or are these where a data set was not tuned.
 _STANDARD = {
-    "character-trajectories": {"epochs": 40, "batch": 32},
+    "character-trajectories": {"epochs": 60, "batch": 32},
     "speech-commands": {"epochs": 20, "batch": 64},
     "sepsis": {"epochs": 8, "batch": 256},
-    "mujoco-as-run": {"epochs": 40, "batch": 64},
+    "mujoco-as-run": {"epochs": 20, "batch": 64},
 }
 _PENALTY = 0.003
 # What a cell of the smoke budget needs is time to compile: Euler's method and one layer make small programs.
@@ -93,8 +97,10 @@ def _options(spend: Budget, data: str, model: str) -> dict[str, Any]:
     if spend.name == "full":
         return presets.paper_options(data, model)
     if spend.name == "standard":
-        large = {"solver_options": {"checkpoint": True}} if data == "sepsis" and "solver_options" in options_of(model) else {}
-        return {**presets.sizes(data, model), **large}
+        known = options_of(model)
+        large = {"solver_options": {"checkpoint": True}} if data == "sepsis" and "solver_options" in known else {}
+        tuned = {key: value for key, value in chosen(data, model).items() if key in known}
+        return {**presets.sizes(data, model), **large, **tuned}
     known = options_of(model)
     return {key: value for key, value in _TINY.items() if key in known}
 
@@ -103,8 +109,20 @@ def _training(spend: Budget, data: str, model: str) -> dict[str, Any]:
     if spend.name == "full":
         return presets.paper_training(data)
     if spend.name == "standard":
-        return {**_STANDARD[data], "rate": presets.rate(model), "weight_penalty": _PENALTY}
+        usual = {"rate": presets.rate(model), "weight_penalty": _PENALTY}
+        tuned = {key: value for key, value in chosen(data, model).items() if key in usual}
+        return {**_STANDARD[data], **usual, **tuned}
     return {"epochs": 1, "batch": 16, "rate": 4e-3}
+
+
+def chosen(data: str, model: str) -> dict[str, Any]:
+    """What tools/tune_standard.py found best on validation data; ablations train as the model they are made of."""
+    return _all_chosen().get(data, {}).get(model.removeprefix("layers+"), {})
+
+
+@cache
+def _all_chosen() -> dict[str, dict[str, dict[str, Any]]]:
+    return json.loads(resources.files(__package__).joinpath("chosen.json").read_text(encoding="utf-8"))
 
 
 def thirteen() -> tuple[str, ...]:

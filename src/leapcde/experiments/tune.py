@@ -22,7 +22,8 @@ from .run import RunConfig, run, trainer_of
 
 JOURNAL, CONFIG, BEST = "study.journal", "study.json", "best"
 SHOWN = 5
-Space = dict[str, tuple[Any, ...]]  # values to choose from; "rate" is of training, the others are options of the model
+Space = dict[str, tuple[Any, ...]]  # values to choose from, by name
+TRAINING = ("rate", "weight_penalty", "weight_decay")  # names in a space that are not options of the model
 SIZES = {"hidden": (12, 96), "width": (24, 160), "depth": (1, 4)}
 
 
@@ -49,6 +50,21 @@ def tune(
 
     `space` lists the values to choose from, by name (`presets.space` has the paper's); by default, sizes, rate and path.
     """
+    study, metric = search(config, data, folder, trials=trials, space=space, seconds=seconds, progress=progress)
+    return _finish(study, config, data, folder, metric, space)
+
+
+def search(
+    config: RunConfig,
+    data: Dataset,
+    folder: Path,
+    *,
+    trials: int,
+    space: Space | None = None,
+    seconds: float | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[optuna.Study, str]:
+    """Trials judged by the validation data, and by which metric; test data is not looked at."""
     _bind(folder, config, space)
     metric = trainer_of(config, data).metric
     study = _open(folder, metric, config.train.seed)
@@ -65,15 +81,15 @@ def tune(
     left = trials - _done(study)
     if left > 0:
         study.optimize(objective, n_trials=left, timeout=seconds, callbacks=[count], catch=(TrainingError, SolveError))
-    return _finish(study, config, data, folder, metric, space)
+    return study, metric
 
 
 def suggested(config: RunConfig, trial: optuna.Trial | optuna.trial.FrozenTrial, space: Space | None = None) -> RunConfig:
     """The config with a trial's settings: those of `space`, or rate, path, intensity, and those sizes that the model has."""
     if space is not None:
         chosen = {name: trial.suggest_categorical(name, list(values)) for name, values in space.items()}
-        train = replace(config.train, rate=chosen.pop("rate", config.train.rate))
-        return replace(config, options={**config.options, **chosen}, train=train)
+        train = {name: chosen.pop(name) for name in TRAINING if name in chosen}
+        return replace(config, options={**config.options, **chosen}, train=replace(config.train, **train))
     known = options_of(config.model)
     options: dict[str, Any] = {
         name: trial.suggest_int(name, *bounds, log=name != "depth") for name, bounds in SIZES.items() if name in known
