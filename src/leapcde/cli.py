@@ -53,6 +53,23 @@ app.add_typer(data_app, name="data")
 add_commands(app)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"leapcde {version('leapcde')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 def main() -> None:
     """Run the command line; a user's mistake is one message and exit code 2, never a traceback."""
     try:
