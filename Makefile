@@ -1,6 +1,8 @@
 # Every target builds the environment it needs in .venv, with the versions of constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
+# Python compiles what it imports; compiling all that is installed takes half a minute more.
+PIP := --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Tests run one process a core; each computes on one thread, so that they do not fight over cores.
 ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 # Short tests spend their time compiling, not computing: a lazy compiler saves a third of it.
@@ -22,7 +24,7 @@ help:
 
 .venv/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install $(PIP) --editable '.[dev]'
 	touch $@
 
 demo: .venv/.dev
@@ -43,12 +45,12 @@ numbers: .venv/.dev
 	$(BIN)/python tools/fill_numbers.py
 
 docs: .venv/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m pip install $(PIP) --editable '.[docs]'
 	$(BIN)/python -m mkdocs build --strict
 
 # The libraries that are compared with: PyTorch is large, so only this target installs it.
 .venv/.bench: .venv/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m pip install $(PIP) --editable '.[bench]'
 	touch $@
 
 bench: .venv/.bench

@@ -75,9 +75,20 @@ def drive(
     The matrix is the largest thing in a solve. Kept for the backward pass it would fill the memory, and reading it back
     takes longer than the one product that makes it again (docs/decisions/0007).
     """
+    control = dX.shape[-1]
+    if control > FEW_COLUMNS:
+        return jnp.sum(_matrix(weight, bias, u, dX) * dX[..., None], axis=-2)
     # Column by column: XLA adds up along an axis number by number, but whole columns with vector instructions.
-    parts = zip(*(jnp.split(a, dX.shape[-1], axis=-1) for a in (u @ weight, bias, dX)), strict=True)
+    parts = zip(*(jnp.split(a, control, axis=-1) for a in (u @ weight, bias, dX)), strict=True)
     return sum(jnp.tanh(column + b) * dx for column, b, dx in parts)  # pyright: ignore[reportReturnType]
+
+
+FEW_COLUMNS = 32  # a line of the program for each; with more, compiling takes longer than is gained
+
+
+def _matrix(weight, bias, u, dX):
+    """(*batch, control, state)"""
+    return jnp.tanh(u @ weight + bias).reshape(*dX.shape, -1)
 
 
 def _drive_forward(weight, bias, u, dX):
@@ -86,7 +97,7 @@ def _drive_forward(weight, bias, u, dX):
 
 def _drive_backward(kept, slope):
     weight, bias, u, dX = kept
-    matrix, along = jnp.tanh(u @ weight + bias).reshape(*dX.shape, -1), slope[..., None, :]
+    matrix, along = _matrix(weight, bias, u, dX), slope[..., None, :]
     to_dX = jnp.sum(matrix * along, axis=-1)
     δ = (along * dX[..., None] * (1 - matrix**2)).reshape(*u.shape[:-1], -1)
     inputs, rows = (a.reshape(-1, a.shape[-1]) for a in (u, δ))

@@ -29,6 +29,7 @@ _STANDARD = {
     "mujoco-as-run": {"epochs": 20, "batch": 64},
 }
 _PENALTY = 0.003
+_DECODER_STEPS = 32  # as accurate as a step at every knot (results/decoder)
 # What a cell of the smoke budget needs is time to compile: Euler's method and one layer make small programs.
 _TINY: dict[str, Any] = {"hidden": 4, "width": 4, "depth": 1, "f_width": 4, "latent": 3, "decoder_steps": 3, "solver": "euler"}
 _TINY |= {"alpha": 1e-4, "beta": 1e-4, "attention_width": 4, "layer_width": 4, "layer_depth": 1}
@@ -99,8 +100,9 @@ def _options(spend: Budget, data: str, model: str) -> dict[str, Any]:
     if spend.name == "standard":
         known = options_of(model)
         large = {"solver_options": {"checkpoint": True}} if data == "sepsis" and "solver_options" in known else {}
+        grid = {"decoder_steps": _DECODER_STEPS} if "decoder_steps" in known else {}
         tuned = {key: value for key, value in chosen(data, model).items() if key in known}
-        return {**presets.sizes(data, model), **large, **tuned}
+        return {**presets.sizes(data, model), **large, **grid, **tuned}
     known = options_of(model)
     return {key: value for key, value in _TINY.items() if key in known}
 

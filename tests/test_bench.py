@@ -1,0 +1,61 @@
+"""The figures of docs/speed.md are drawn from the records, and the tuned settings are what their trials say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from conftest import ROOT
+from leapcde.experiments import budgets
+
+
+def module(*place: str):
+    path = ROOT.joinpath(*place)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_figures_show_every_peer_and_every_curve(tmp_path):
+    plot = module("benchmarks", "plot.py")
+    rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
+    plot.ratios(rows, tmp_path / "ratios.svg")
+    drawn = (tmp_path / "ratios.svg").read_text()
+    peers = {row["peer"] for row in rows if row["peer"] and not row["peer"].startswith("ours")}
+    assert len(peers) == 5 and all(peer in drawn for peer in peers)
+    curves = json.loads((ROOT / "benchmarks" / "scaling.json").read_text())["curves"]
+    plot.scaling(curves, tmp_path / "scaling.svg")
+    drawn = (tmp_path / "scaling.svg").read_text()
+    assert all(f"({curve['exponents']['seconds']:.2f})" in drawn for curve in curves)
+
+
+def test_chosen_settings_are_the_best_of_equally_many_trials():
+    tune = module("tools", "tune_standard.py")
+    kept = json.loads(tune.CHOSEN.read_text())
+    assert tune.chosen() == kept
+    for data, models in kept.items():
+        for model, settings in models.items():
+            record = json.loads((tune.RECORDS / data / f"{model}.json").read_text())
+            assert len(record["trials"]) == tune.TRIALS
+            whole = [trial["value"] for trial in record["trials"] if trial["state"] == "complete"]
+            best = min(whole) if record["metric"] in tune.LOWER_IS_BETTER else max(whole)
+            assert record["best"]["value"] == best and record["best"]["settings"] == settings
+            seeds = budgets.seeds(budgets.budget("full"), data, model)
+            assert record["config"]["train"]["seed"] not in seeds  # what is reported was not used to choose
+
+
+@pytest.mark.parametrize("model", ["leap", "layers+ncde"])
+def test_the_standard_budget_trains_with_what_was_chosen(model, monkeypatch):
+    base = model.removeprefix("layers+")
+    found = {
+        "character-trajectories": {base: {"rate": 0.123, "weight_penalty": 0.5, **({"alpha": 7.0} if base == "leap" else {})}}
+    }
+    monkeypatch.setattr(budgets, "_all_chosen", lambda: found)
+    config = budgets.config(budgets.budget("standard"), "character-trajectories", 0.3, model, {}, {})
+    assert (config.train.rate, config.train.weight_penalty) == (0.123, 0.5)
+    assert config.options.get("alpha") == (7.0 if model == "leap" else None)
+    own = budgets.config(budgets.budget("standard"), "character-trajectories", 0.3, "leap", {"alpha": 1.0}, {})
+    assert own.options["alpha"] == 1.0  # an experiment's own value wins
