@@ -83,7 +83,7 @@ def drive(
     return sum(jnp.tanh(column + b) * dx for column, b, dx in parts)  # pyright: ignore[reportReturnType]
 
 
-FEW_COLUMNS = 32  # a line of the program for each; with more, compiling takes longer than is gained
+FEW_COLUMNS = 16  # a line of the program for each; with more, compiling takes longer than is gained
 
 
 def _matrix(weight, bias, u, dX):

@@ -27,6 +27,7 @@ _STANDARD = {
     "speech-commands": {"epochs": 20, "batch": 64},
     "sepsis": {"epochs": 8, "batch": 256},
     "mujoco-as-run": {"epochs": 20, "batch": 64},
+    "mujoco": {"epochs": 40, "batch": 256},
 }
 _PENALTY = 0.003
 _DECODER_STEPS = 32  # as accurate as a step at every knot (results/decoder)
