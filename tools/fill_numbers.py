@@ -137,6 +137,19 @@ def _single(row: dict[str, Any] | None) -> str:
     return f"{row['ours_s']:.{4 if row['ours_s'] < 0.1 else 1}f} s" if "ours_s" in row else f"{row['ratio']:.0%}"
 
 
+def decoder() -> str:
+    """LEAP's accuracy by the grid of its decoder, from benchmarks/decoder.toml."""
+    found: dict[int | None, list[float]] = {}
+    for record in read_all(ROOT / "results" / "decoder"):
+        found.setdefault(record["config"]["options"].get("decoder_steps"), []).append(score(record))
+    lines = ["| decoder | test accuracy | seeds |", "|---|---:|---:|"]
+    for steps, scores in found.items():
+        one = spread(scores)
+        where = "a step at every knot" if steps is None else f"{steps} steps"
+        lines.append(f"| {where} | {one['mean']:.3f} ± {one['std']:.3f} | {len(scores)} |")
+    return "\n".join(lines) + "\n"
+
+
 def scaling() -> str:
     """Exponents of `make bench-scaling`, and what the longest series needs."""
     lines = ["| model | against | checkpoint | exponent of seconds | of memory | largest | seconds | MB |"]
@@ -158,6 +171,7 @@ TABLES = {
     "bench-all": bench_all,
     "bench-single": bench_single,
     "scaling": scaling,
+    "decoder": decoder,
 }
 
 

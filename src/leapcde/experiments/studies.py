@@ -125,7 +125,7 @@ STUDIES: dict[str, Study] = {
             "table",
             ALL,
             _simulated(),
-            "10,000 simulations of our own, the first 60 steps of each, split by simulation; the paper's figures are of other data.",
+            "10,000 simulations of our own, the first 60 steps of each, split by simulation; the paper has other data.",
             honest=True,
         ),
         Study(
