@@ -125,7 +125,7 @@ def chosen(data: str, model: str) -> dict[str, Any]:
 
 @cache
 def _all_chosen() -> dict[str, dict[str, dict[str, Any]]]:
-    return json.loads(resources.files(__package__).joinpath("chosen.json").read_text(encoding="utf-8"))
+    return json.loads(resources.files("leapcde.experiments").joinpath("chosen.json").read_text(encoding="utf-8"))
 
 
 def thirteen() -> tuple[str, ...]:
