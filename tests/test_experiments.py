@@ -89,7 +89,7 @@ def test_missing_data_is_an_error_but_of_all_the_rest_is_made(tmp_path):
     (tmp_path / "mujoco").mkdir()
     (tmp_path / "mujoco" / "mujoco_as_run.npy").write_bytes(b"")
     found = ask("all", "smoke", str(tmp_path))
-    assert len(found.missing) == 3 and {run.config.data for one in found.experiments for run in one.runs} == {"mujoco-as-run"}
+    assert len(found.missing) == 4 and {run.config.data for one in found.experiments for run in one.runs} == {"mujoco-as-run"}
     with pytest.raises(InputError, match="no table or figure 'tabel'"):
         ask("tabel", "smoke")
 
