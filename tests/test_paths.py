@@ -45,7 +45,7 @@ def oracle(times, values, seen, queries):
     return spline(np.clip(queries, t[0], t[-1])), np.where(inside, spline(queries, 1), 0.0)
 
 
-@pytest.mark.parametrize("padding", [0, 6])
+@pytest.mark.parametrize("padding", [pytest.param(0, marks=pytest.mark.slow), 6])
 @given(seed=st.integers(0, 10_000), keep=st.sampled_from([0.2, 0.5, 1.0]))
 def test_natural_cubic_equals_scipy(seed, keep, padding):
     with jax.enable_x64(True):

@@ -229,6 +229,7 @@ def two_dask_workers():
 
 
 @pytest.mark.filterwarnings("ignore")  # Dask's own, when it loses a worker
+@pytest.mark.slow
 def test_a_dask_cluster_gives_the_same_numbers_and_may_lose_a_worker(tmp_path, undisturbed):
     with two_dask_workers() as cluster:
         pids = [worker.pid for worker in cluster.workers.values()]
