@@ -304,6 +304,7 @@ def test_latent_ode_forecasts_by_decoding_beyond_the_window(anchored):
             np.testing.assert_allclose(got[b, j], want, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_augmented_ode_without_extra_dimensions_is_latent_ode():
     plain, augmented, batch = model_of("latent-ode", **LATENT), model_of("augmented-ode", augment=0, **LATENT), batch_of()
     key = jax.random.key(0)

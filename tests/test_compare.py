@@ -19,6 +19,7 @@ def configs(**more):
     ]
 
 
+@pytest.mark.slow
 def test_a_comparison_is_a_table_of_records(tmp_path):
     counts: list[int] = []
     records = compare(configs(), tmp_path, on_cells=counts.append)

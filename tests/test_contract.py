@@ -160,8 +160,8 @@ def test_five_hundred_rows(name):
 
 # --- learning ------------------------------------------------------------------------------------------------------
 
-# Learning takes time: `make test` teaches letters to four models and forecasting to LEAP, `make test-slow` to all.
-KINDS = ("gru-d", "gru-ode", "ncde", "leap")
+# Learning takes time: `make test` teaches letters to three models and forecasting to LEAP, `make test-slow` to all.
+KINDS = ("gru-ode", "ncde", "leap")
 LEARNERS = [pytest.param(name, marks=[] if name in KINDS else [pytest.mark.slow]) for name in MODELS]
 QUICK = ("leap",)
 FORECASTERS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MODELS]

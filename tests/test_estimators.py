@@ -322,7 +322,7 @@ def test_check_estimator_finds_what_is_wrong():
     assert "answers_do_not_depend_on_the_company" not in broken
 
 
-@pytest.mark.parametrize("make", [LeapRegressor, LeapForecaster])
+@pytest.mark.parametrize("make", [LeapRegressor, pytest.param(LeapForecaster, marks=pytest.mark.slow)])
 def test_check_estimator_passes_ours(make):
     more = {"horizon": 3, "window": 12} if make is LeapForecaster else {}
     assert "it_survives_pickling" in check_estimator(make("gru", **QUICK, **more))

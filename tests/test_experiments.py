@@ -77,6 +77,7 @@ def test_every_model_has_a_size_and_a_search_space_for_every_data_set_of_the_pap
     assert len(presets.seeds(data)) == 5
 
 
+@pytest.mark.slow
 def test_paper_presets_can_be_built():
     spec = Spec("classification", 3, 4, (20,), span=181.0)
     for name in ("gru-d", "latent-ode", "ancde", "layers+ncde"):
