@@ -16,7 +16,7 @@ help:
 	@echo "make test       all tests but the slow ones, linters and types"
 	@echo "make test-slow  minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)"
 	@echo "make lint       ruff and pyright"
-	@echo "make bench      speed, side by side with torchcde, Diffrax and eager PyTorch (long)"
+	@echo "make bench      speed and memory, side by side with torchcde, Diffrax and eager PyTorch (long)"
 	@echo "make bench-scaling  how cost grows with length, batch, channels and size (minutes)"
 	@echo "make numbers    write the records of results/ into README and docs"
 	@echo "make docs       the guide and the API reference as pages in site/"

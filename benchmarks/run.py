@@ -1,4 +1,4 @@
-"""Speed side by side with other libraries: the same weights, data, solver and steps, timed in turns.
+"""Speed and memory side by side with other libraries: the same weights, data, solver and steps, timed in turns.
 
 `make bench` checks that losses and gradients agree, times training steps and predictions with one thread and with two,
 measures the memory of a step, and writes benchmarks/record.json. Every comparison runs in a process of its own, because

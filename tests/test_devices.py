@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from leapcde import Recipe, Spec, as_series, build, make_buckets
+from leapcde.fields import FEW_COLUMNS, drive
 
 SIZES = {"hidden": 6, "width": 8, "depth": 1}
 
@@ -56,6 +58,24 @@ def test_two_devices_give_the_gradient_of_one():
     env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.path.dirname(__file__), "JAX_PLATFORMS": "cpu"}
     done = subprocess.run([sys.executable, "-c", TWO], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("control", [1, 3, FEW_COLUMNS, FEW_COLUMNS + 1])
+def test_drive_is_the_matrix_times_the_control_with_its_gradients(control, x64):
+    """The fast product against the plain one, on both sides of the number of columns where its program changes."""
+    draw = np.random.default_rng(0).normal
+    given = tuple(jnp.asarray(draw(size=shape)) for shape in ((4, 5 * control), (5 * control,), (6, 4), (6, control)))
+
+    def plain(weight, bias, u, dX):
+        matrix = jnp.tanh(u @ weight + bias).reshape(6, control, 5)
+        return jnp.einsum("bcs,bc->bs", matrix, dX)
+
+    def both(function):
+        slopes = jax.grad(lambda *inputs: jnp.sum(jnp.sin(function(*inputs))), argnums=(0, 1, 2, 3))(*given)
+        return [function(*given), *slopes]
+
+    for mine, theirs in zip(both(drive), both(plain), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
 # XLA's own count for the gradient on the shape of Character Trajectories; it counts the body of a loop once. Seconds

@@ -45,7 +45,9 @@ def main() -> None:
         if not path.exists():
             config, space = asked(arguments.data, model)
             data = load_data(config)
-            study, metric = search(config, data, arguments.journals / f"{arguments.data}-{model}", trials=TRIALS, space=space)
+            tell = lambda done, model=model: print(f"{arguments.data} {model}: {done} of {TRIALS} trials done", flush=True)
+            journal = arguments.journals / f"{arguments.data}-{model}"
+            study, metric = search(config, data, journal, trials=TRIALS, space=space, progress=tell)
             write_text(path, json_text(record(config, space, metric, study), indent=1) + "\n")
             forget_programs()
         found = json.loads(path.read_text())

@@ -23,7 +23,7 @@ from .run import RunConfig, run, trainer_of
 JOURNAL, CONFIG, BEST = "study.journal", "study.json", "best"
 SHOWN = 5
 Space = dict[str, tuple[Any, ...]]  # values to choose from, by name
-TRAINING = ("rate", "weight_penalty", "weight_decay")  # names in a space that are not options of the model
+TRAINING = ("rate", "weight_penalty")  # names in a space that are not options of the model
 SIZES = {"hidden": (12, 96), "width": (24, 160), "depth": (1, 4)}
 
 
