@@ -23,7 +23,7 @@ from .run import RunConfig
 # Equal training for all models: epochs and samples a step, with a cosine schedule. Its rate, the weight penalty and LEAP's α
 # were chosen by the same number of trials for each model (`chosen`), or are these where a data set was not tuned.
 _STANDARD = {
-    "character-trajectories": {"epochs": 60, "batch": 32},
+    "character-trajectories": {"epochs": 40, "batch": 32},
     "speech-commands": {"epochs": 20, "batch": 64},
     "sepsis": {"epochs": 8, "batch": 256},
     "mujoco-as-run": {"epochs": 20, "batch": 64},

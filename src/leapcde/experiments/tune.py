@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,13 +61,16 @@ def search(
     *,
     trials: int,
     space: Space | None = None,
+    first: Sequence[dict[str, Any]] = (),
     seconds: float | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[optuna.Study, str]:
-    """Trials judged by the validation data, and by which metric; test data is not looked at."""
+    """Trials judged by the validation data, and by which metric; test data is not looked at. `first` are tried first."""
     _bind(folder, config, space)
     metric = trainer_of(config, data).metric
     study = _open(folder, metric, config.train.seed)
+    for settings in first:
+        study.enqueue_trial(settings, skip_if_exists=True)
     progress(_done(study))
 
     def objective(trial: optuna.Trial) -> float:
