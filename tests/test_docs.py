@@ -19,6 +19,8 @@ import leapcde
 from conftest import ROOT
 from leapcde import cli
 from leapcde.datasets import DATASETS, choices_of
+from leapcde.experiments.page_text import text_page
+from leapcde.experiments.records import read_all
 
 README = (ROOT / "README.md").read_text()
 MODULES = [info.name for info in pkgutil.walk_packages(leapcde.__path__, "leapcde.")]
@@ -36,6 +38,14 @@ def test_numbers_equal_the_records(page):
     text = (ROOT / page).read_text()
     assert "<!-- numbers:" in text
     assert fill_numbers().filled(text) == text, "run: make numbers"
+
+
+def test_the_page_of_results_equals_the_records():
+    folder, page = ROOT / "results" / "standard", ROOT / "docs" / "results.md"
+    names = {file.stem for file in page.with_suffix("").glob("*.svg")}
+    text = page.read_text()
+    assert text_page(read_all(folder), folder, "results", names) == text, "run: make numbers"
+    assert all(f"](results/{name}.svg)" in text for name in names)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -12,6 +12,21 @@ from leapcde.experiments.records import read_all
 from leapcde.experiments.studies import STUDIES, names
 from test_cli import leapcde
 
+MINE = """
+name = "mine"
+title = "Mine"
+kind = "table"
+budget = "own"
+[[runs]]
+row = "ridge"
+column = "Hopper"
+data = "hopper"
+model = "ridge"
+seeds = [0]
+samples = 40
+length = 12
+"""
+
 
 def test_smoke_makes_tables_a_figure_and_the_page(tmp_path, data_dir, monkeypatch):
     """On all four data sets, and again, which runs nothing. Every table and figure: `make test-slow`."""
@@ -27,6 +42,27 @@ def test_smoke_makes_tables_a_figure_and_the_page(tmp_path, data_dir, monkeypatc
     again = leapcde("reproduce", "paths", "--budget", "smoke", "--out", tmp_path, "--dry-run")
     assert again.out.splitlines()[-1].startswith("0 cells to run, 8 done")
     assert leapcde("report", tmp_path, "--json").json["bytes"] > 200_000
+    leapcde("report", tmp_path, "--out", tmp_path / "all.md")
+    text = (tmp_path / "all.md").read_text()
+    assert "![X against the learned path Y, by channel](all/paths.svg)" in text and (tmp_path / "all" / "paths.svg").exists()
+    assert "### PhysioNet Sepsis, test AUROC" in text and "## The paper against ours" in text
+
+
+def test_a_record_proves_itself(tmp_path):
+    """The cell runs again to the last bit; a figure that was touched is found out, and nothing is written."""
+    trained = MINE.replace('model = "ridge"', 'model = "gru"') + "[runs.options]\nhidden = 3\n[runs.train]\nepochs = 2\n"
+    (tmp_path / "mine.toml").write_text(trained)
+    leapcde("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out", "--json")
+    record = next((tmp_path / "out" / "records").glob("*.json"))
+    before = sorted(tmp_path.rglob("*"))
+    (same,) = leapcde("rerun", record, "--json").json["cells"]
+    assert same["same"] and same["recorded"] == same["now"] and same["changed"] == [] and sorted(tmp_path.rglob("*")) == before
+    kept = json.loads(record.read_text())
+    kept["metrics"]["validation"]["mse"] = np.nextafter(kept["metrics"]["validation"]["mse"], 1.0)
+    record.write_text(json.dumps(kept))
+    touched, missing = leapcde("rerun", record, "--quiet"), leapcde("rerun", tmp_path / "none.json")
+    assert touched.code == 2 and "not the same figures" in touched.err
+    assert missing.code == 2 and "is not a record" in missing.err
 
 
 @pytest.mark.slow
@@ -73,26 +109,12 @@ def test_names_are_listed_and_configs_printed(tmp_path):
 
 def test_a_config_of_ones_own_is_run_from_toml(tmp_path):
     """What --toml prints can be changed and given back."""
-    text = """
-name = "mine"
-title = "Mine"
-kind = "table"
-budget = "own"
-[[runs]]
-row = "ridge"
-column = "Hopper"
-data = "hopper"
-model = "ridge"
-seeds = [0]
-samples = 40
-length = 12
-"""
-    (tmp_path / "mine.toml").write_text(text)
+    (tmp_path / "mine.toml").write_text(MINE)
     found = leapcde("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out")
     assert found.code == 0 and "| ridge | **" in found.out and "Budget own: settings of its own" in found.out
     printed = leapcde("reproduce", tmp_path / "mine.toml", "--toml")
     assert 'model = "ridge"' in printed.out and "[runs.train]" in printed.out
-    (tmp_path / "bad.toml").write_text(text.replace('model = "ridge"', 'model = "rigde"'))
+    (tmp_path / "bad.toml").write_text(MINE.replace('model = "ridge"', 'model = "rigde"'))
     wrong = leapcde("reproduce", tmp_path / "bad.toml", "--out", tmp_path / "out")
     assert wrong.code == 2 and "no model 'rigde'" in wrong.err
 

@@ -1,4 +1,4 @@
-"""`leapcde reproduce` and `leapcde report`: the paper's tables and figures, and the page about them."""
+"""`leapcde reproduce`, `rerun` and `report`: the paper's tables and figures, the proof of a number, the page about all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from .errors import TrainingError
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Register both commands."""
+    """Register them."""
     command(app)(reproduce)
+    command(app)(rerun)
     command(app)(report)
 
 
@@ -73,16 +74,52 @@ def reproduce(
         raise TrainingError("some cells failed; the tables are made without them", problems)
 
 
-def report(
-    folder: Annotated[Path, typer.Argument(help="A folder that 'leapcde reproduce' filled.")],
-    out: Annotated[Path | None, typer.Option(help="The page; default FOLDER/report.html.")] = None,
+def rerun(
+    paths: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Records that 'leapcde reproduce' wrote.")],
+    data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one self-contained page: all tables and figures, the paths, and the paper against ours."""
-    from .experiments.page import write_page
+    """Run the cells of records again and compare every figure bit for bit; nothing is kept.
 
-    page = write_page(folder, out or folder / "report.html")
+    Example: leapcde rerun results/standard/records/character-trajectories-30-gru-112-*.json
+    """
+    from .experiments.live import watch_sweep
+    from .experiments.reproduce import again
+
+    found = []
+    for path in paths:
+        with watch_sweep(quiet=quiet or as_json) as on_progress:
+            found.append(again(path, None if data_dir is None else str(data_dir), on_progress=on_progress))
+    if as_json:
+        print_json({"cells": found})
+    elif not quiet:
+        yes = lambda one: "yes" if one["same"] else "no"
+        rows = [
+            [one["cell"], one["metric"], str(one["recorded"]), str(one["now"]), yes(one), ", ".join(one["changed"])]
+            for one in found
+        ]
+        print_table(["cell", "metric", "recorded", "now", "same bits", "what differs around it"], rows)
+    other = [one["cell"] for one in found if not one["same"]]
+    if other:
+        raise TrainingError("not the same figures", other)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder that 'leapcde reproduce' filled.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page, .html or .md (with drawings in a folder beside it); default FOLDER/report.html."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one page: all tables and figures, the paths, and the paper against ours. As HTML it is self-contained."""
+    from .experiments.page import write_page
+    from .experiments.page_text import write_text_page
+
+    out = out or folder / "report.html"
+    page = (write_text_page if out.suffix == ".md" else write_page)(folder, out)
     if as_json:
         return print_json({"page": str(page), "bytes": page.stat().st_size})
     if not quiet:

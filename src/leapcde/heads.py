@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .fields import Dense
@@ -12,8 +14,8 @@ from .prepare import Padded
 class Head(eqx.Module):
     """One fully connected layer whose output has the shape of the target.
 
-    `anchored` adds each channel's last observed value to a forecast, so that the layer learns the change from it.
-    The paper's layer is the plain one.
+    `anchored` adds each channel's last observed value to a forecast, so that the layer learns the change from it, and
+    starts at no change: what is trained begins as the last-value forecast. The paper's layer is the plain one.
     """
 
     layer: Dense
@@ -24,7 +26,8 @@ class Head(eqx.Module):
         size = 1
         for n in shape:
             size *= n
-        self.layer = Dense(state, size, key=key)
+        layer = Dense(state, size, key=key)
+        self.layer = jax.tree.map(jnp.zeros_like, layer) if anchored else layer
         self.shape = shape
         self.anchored = anchored
 

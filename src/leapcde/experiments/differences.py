@@ -10,7 +10,8 @@ from .tables import Found, table
 
 _BUDGET = {
     "smoke": "The smoke budget trains tiny models for one epoch: its numbers mean nothing.",
-    "standard": "The standard budget trains fewer epochs, with a cosine schedule and without tuning any single model.",
+    "standard": "The standard budget trains fewer epochs, with a cosine schedule; every model's rate and weight penalty are "
+    "the best of equally many trials on validation data.",
     "full": "",
 }
 _DATA = {

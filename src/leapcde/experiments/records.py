@@ -100,8 +100,19 @@ def commit() -> str | None:
     return done.stdout.strip() if inside.returncode == 0 else None
 
 
+@cache
 def hardware() -> dict[str, Any]:
-    return {"machine": platform.machine(), "cores": os.cpu_count()}
+    return {"machine": platform.machine(), "cores": os.cpu_count(), "processor": _processor()}
+
+
+def _processor() -> str:
+    """Its name where the system tells one."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _put_aside(path: Path, error: Exception) -> None:

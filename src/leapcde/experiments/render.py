@@ -94,13 +94,29 @@ def _notes(table: dict[str, Any]) -> list[str]:
     from .budgets import BUDGETS
 
     about = BUDGETS[table["budget"]].about if table["budget"] in BUDGETS else "settings of its own"
-    notes = [f"Budget {table['budget']}: {about}. {table['done']} of {table['cells']} cells done."]
+    notes = [f"Budget {table['budget']}: {about}. {_made(table)}"]
     notes.append(
         "± is the deviation over seeds. Bold: the best mean, and those that a paired t-test over seeds does not tell from it "
         "(p ≥ 0.05). step MB: XLA's count for the compiled training step; process MB: the worker's peak; s / epoch: "
         "processor time."
     )
     return [*notes, *([table["note"]] if table["note"] else [])]
+
+
+def _made(table: dict[str, Any]) -> str:
+    """How much of it there is, over how many seeds, and what it cost."""
+    counts = {row: _counts(table, row) for row in table["rows"] if row not in table["naive"]}
+    usual = next(iter(sorted(counts.values(), key=list(counts.values()).count, reverse=True)), "no")
+    others = [f"{text} of {row}" for row, text in counts.items() if text != usual]
+    seeds = f"Seeds: {usual}" + (f", but {', '.join(others)}" if others else "") + "."
+    where = f" on {', '.join(table['processors'])}" if table["processors"] else ""
+    return f"{table['done']} of {table['cells']} cells done. {seeds} {table['hours']:.1f} processor hours{where}."
+
+
+def _counts(table: dict[str, Any], row: str) -> str:
+    """How many seeds a row has, by column where they differ."""
+    found = [str(len((column["cells"].get(row) or {"scores": []})["scores"])) for column in table["columns"]]
+    return found[0] if len(set(found)) == 1 else "/".join(found)
 
 
 def markdown(grid: Grid) -> str:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from ..checkpoint import atomic, json_text, write_text
 from ..datasets import find_data_dir, is_name, source_of
 from ..datasets.protocol import make_choices
-from ..errors import InputError, LeapError
+from ..errors import InputError, LeapError, TrainingError
 from . import draw, records, render, studies
 from .config import Cell, Experiment, from_toml
 from .figures import figure
 from .records import Record
 from .sweep import Progress, Swept, sweep
-from .tables import by_key, table
+from .tables import by_key, cell_of, metric_of, table
 from .ttests import t_grid, t_tests
 
 TABLES, FIGURES = "tables", "figures"
@@ -58,6 +59,30 @@ def reproduce(
     """Run what has no record yet, then write every table and figure. Returns the sweep and the files written."""
     swept = sweep(cells_of(experiments), folder, jobs=jobs, cluster=cluster, on_progress=on_progress)
     return swept, write_all(experiments, swept.records, folder)
+
+
+def again(path: Path, data_dir: str | None = None, *, on_progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
+    """Run the cell of a record once more, somewhere else, and say whether every figure came out the same, bit for bit."""
+    old = records.read(path) if path.suffix == ".json" else None
+    if old is None:
+        raise InputError(f"{path} is not a record; they lie in the folder '{records.FOLDER}' of a sweep")
+    cell = cell_of(old)
+    cell = replace(cell, config=replace(cell.config, data_dir=data_dir))
+    with TemporaryDirectory() as folder:
+        swept = sweep([cell], Path(folder), on_progress=on_progress)
+    if swept.failures:
+        raise TrainingError(f"{path.name}: {swept.failures[0].message}")
+    new = swept.records[0]
+    metric = metric_of(old)
+    changed = [key for key in ("data_hash", "versions", "hardware", "commit") if old[key] != new[key]]
+    figures = {"metric": metric, "recorded": old["metrics"]["test"][metric], "now": new["metrics"]["test"][metric]}
+    return {"cell": path.stem, **figures, "same": _figures(old) == _figures(new), "changed": changed}
+
+
+def _figures(record: Record) -> str:
+    """All that was measured, but for time and memory."""
+    rows = [{key: value for key, value in row.items() if "seconds" not in key} for row in record["history"]]
+    return json_text([record["metrics"], rows, record["parameters"], record["stopped"]])
 
 
 def write_all(experiments: Sequence[Experiment], found: Sequence[Record], folder: Path) -> list[Path]:

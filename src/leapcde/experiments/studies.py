@@ -38,6 +38,7 @@ class Column:
     data: str
     drop: float = 0.0
     choices: dict[str, Any] = field(default_factory=dict)
+    recipe: dict[str, Any] = field(default_factory=dict)  # where not the budget's
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Study:
 
 def _run(spend: Budget, row: Row, column: Column) -> Run:
     config = budgets.config(spend, column.data, column.drop, row.model, dict(row.options), dict(column.choices))
-    seeds = budgets.seeds(spend, column.data, row.model)
+    config = replace(config, recipe=replace(config.recipe, **column.recipe))
+    seeds = budgets.seeds(spend, column.data, row.model, plain=not row.options)
     # The settings decide, not the row: a cell that two experiments share must be the same in both.
     usual = any((column.data, column.drop, column.choices) == (one.data, one.drop, one.choices) for one in SETS)
     paths = usual and config == budgets.config(spend, column.data, column.drop, LEAP.model, {}, {})
@@ -173,6 +175,14 @@ STUDIES: dict[str, Study] = {
             (SETS[2],),
             "The paper does not define its sizes; these are its search set for the state, 39, 49 and 59.",
             smoke_rows=("NCDE (small)", "LEAP (small)", "NCDE (medium)", "LEAP (medium)"),
+        ),
+        Study(
+            "intensity",
+            "What the pattern of observations is worth, PhysioNet Sepsis, test AUROC",
+            "table",
+            (NCDE, LEAP),
+            (Column("counts", "sepsis"), Column("no counts", "sepsis", recipe={"intensity": False})),
+            "Counts: how often each channel was observed so far is a channel of its own.",
         ),
         Study(
             "output-length",

@@ -10,6 +10,7 @@ import numpy as np
 from ..metrics import LOWER_IS_BETTER
 from . import paper
 from .config import Cell, Experiment
+from .honesty import is_honest
 from .records import Record
 from .statistics import same_as_best
 from .studies import HONEST
@@ -50,9 +51,23 @@ def table(experiment: Experiment, found: Found) -> dict[str, Any]:
         mine = {row: runs.get((row, label), []) for row in experiment.rows}
         columns.append({"label": label, **_column(experiment.name, label, mine)})
     about = {"name": experiment.name, "title": experiment.title, "budget": experiment.budget, "note": experiment.note}
-    count = sum(len(run.seeds) for run in experiment.runs)
-    done = sum(len(records) for records in runs.values())
-    return {**about, "rows": experiment.rows, "naive": list(HONEST.values()), "columns": columns, "cells": count, "done": done}
+    about |= {"rows": experiment.rows, "naive": list(HONEST.values()), "columns": columns}
+    return {
+        **about,
+        "cells": sum(len(run.seeds) for run in experiment.runs),
+        **spent([one for each in runs.values() for one in each]),
+    }
+
+
+def spent(records: Sequence[Record]) -> dict[str, Any]:
+    """What cells have cost together, and on what."""
+    processors = dict.fromkeys(filter(None, ((record.get("hardware") or {}).get("processor") for record in records)))
+    return {"done": len(records), "hours": sum(_seconds(record) for record in records) / 3600, "processors": list(processors)}
+
+
+def _seconds(record: Record) -> float:
+    """Of a processor; what was fitted without epochs has only its total."""
+    return sum(row["cpu_seconds"] for row in record["history"]) if record["history"] else record["seconds"] or 0.0
 
 
 def _column(name: str, label: str, mine: dict[str, list[Record]]) -> dict[str, Any]:
@@ -67,7 +82,9 @@ def _cell(name: str, row: str, column: str, records: list[Record]) -> dict[str, 
     printed = {"paper": paper.cell(name, row, column), "paper_mb": paper.memory(name, row, column)}
     if not records:
         return {**printed, "scores": []} if printed["paper"] else None
-    return {**printed, **spread([score(record) for record in records]), **costs(records)}
+    fixed = is_honest(records[0]["model"]) and records[0]["model"] != "minirocket"  # no seed can change it
+    seeds = {"seeds": [record["seed"] for record in records], "fixed": fixed}
+    return {**printed, **seeds, **spread([score(record) for record in records]), **costs(records)}
 
 
 def spread(scores: list[float]) -> dict[str, Any]:
@@ -104,7 +121,16 @@ def _mark_best(cells: dict[str, dict[str, Any] | None], *, lower: bool) -> None:
         return
     best = (min if lower else max)(there.values(), key=lambda cell: cell["mean"])
     for cell in there.values():
-        cell["best"] = cell is best or same_as_best(best["scores"], cell["scores"]) is True
+        cell["best"] = cell is best or same_as_best(*_paired(best, cell)) is True
+
+
+def _paired(a: dict[str, Any], b: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """Scores of the seeds that both have; one that no seed can change stands beside every seed of the other."""
+    if a["fixed"] or b["fixed"]:
+        return a["scores"], b["scores"]
+    mine, other = (dict(zip(cell["seeds"], cell["scores"], strict=True)) for cell in (a, b))
+    both = [seed for seed in mine if seed in other]
+    return [mine[seed] for seed in both], [other[seed] for seed in both]
 
 
 def model_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
