@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from conftest import awake
 from leapcde.batches import Batch, Recipe
 from leapcde.datasets import character_trajectories, hopper, load
 from leapcde.errors import InputError
@@ -146,7 +147,17 @@ def test_gradients_reach_every_parameter_in_forecasting(name):
     cut = drop(windows(as_series(hopper.bundled()[:8, :40]), 30, 5), 0.4, what="values")
     frame = Frame.learn(cut, "forecasting", Recipe())
     batch = frame.encode(cut.take(range(16)))[0].batch
-    assert dead(gradient_of(build(name, frame.spec, **small(name)), batch, "forecasting")) == []
+    assert dead(gradient_of(awake(build(name, frame.spec, **small(name))), batch, "forecasting")) == []
+
+
+@pytest.mark.parametrize("name", ["leap", "gru-d", "latent-ode"])
+def test_a_forecaster_that_has_learned_nothing_stands_still(name):
+    """It starts as the last-value forecast, which is hard to beat."""
+    cut = drop(windows(as_series(hopper.bundled()[:4, :40]), 30, 5), 0.4, what="values")
+    frame = Frame.learn(cut, "forecasting", Recipe())
+    model, buckets = build(name, frame.spec, **small(name)), frame.encode(cut)
+    last = predict(fit_naive("last-value", frame.spec, np.zeros(0)), buckets)
+    assert np.array_equal(predict(model, buckets), last) == (name != "latent-ode")  # which decodes its own change
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import awake
 from leapcde.batches import Recipe, make_buckets
 from leapcde.datasets import load
 from leapcde.models import MODELS, build, options_of
@@ -34,7 +35,7 @@ def hopper():
 def predictor(request, hopper):
     frame = Frame.learn(hopper, "forecasting", Recipe())
     options = {key: 8 for key in ("hidden", "width", "latent") if key in options_of(request.param)}
-    return Predictor(frame, build(request.param, frame.spec, seed=1, **options), request.param, options)
+    return Predictor(frame, awake(build(request.param, frame.spec, seed=1, **options)), request.param, options)
 
 
 def test_padding(predictor, hopper):

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from conftest import awake
 from leapcde import Frame, InputError, LeapClassifier, Predictor, Recipe, as_series, build, pad, stream, windows
 from leapcde import train as training
 from leapcde.batches import Batch, Bucket
@@ -39,7 +40,7 @@ def untrained(series, model: str = "ncde", recipe: Recipe | None = None, task: s
     """A predictor with the weights it starts with: streaming does not care how good they are, and compiling is slow."""
     frame = Frame.learn(series, task, recipe or Recipe("hermite"))
     sizes = {name: size for name, size in SMALL.items() if name in options_of(model)}
-    return Predictor(frame, build(model, frame.spec, seed=1, **{**sizes, **options}), model, options)
+    return Predictor(frame, awake(build(model, frame.spec, seed=1, **{**sizes, **options})), model, options)
 
 
 def prefixes(series, sample: int):

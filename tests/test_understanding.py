@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import awake
 from leapcde import (
     Frame,
     InputError,
@@ -78,7 +79,7 @@ def test_importance_adds_up_to_the_change(task):
     if task == "forecasting":
         series = as_series(series, target=np.zeros((24, 3, 2)))
     frame = Frame.learn(series, task, Recipe("natural", intensity=True))
-    predictor = Predictor(frame, build("ncde", frame.spec, activation="tanh", **TINY), "ncde", TINY)
+    predictor = Predictor(frame, awake(build("ncde", frame.spec, activation="tanh", **TINY)), "ncde", TINY)
     found = attribute(predictor, series.take([0, 3, 5]), steps=64)
     sums = [np.nansum(found.values[a:b]) for a, b in zip(found.series.offsets[:-1], found.series.offsets[1:], strict=True)]
     assert found.change == pytest.approx(sums + found.static.sum(1), rel=1e-2, abs=1e-3)
