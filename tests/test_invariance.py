@@ -30,8 +30,8 @@ def hopper():
     return load("hopper", drop_rate=0.3).test.take(range(24))
 
 
-# The ablations are wrappers of these; tests/test_contract.py compares a sample alone, among others and padded for all.
-@pytest.fixture(scope="module", params=[name for name, info in MODELS.items() if not info.ablation])
+# The other variants are wrappers of these; tests/test_contract.py compares a sample alone, among others and padded for all.
+@pytest.fixture(scope="module", params=[name for name in MODELS if not name.startswith("layers+")])
 def predictor(request, hopper):
     frame = Frame.learn(hopper, "forecasting", Recipe())
     options = {key: 8 for key in ("hidden", "width", "latent") if key in options_of(request.param)}

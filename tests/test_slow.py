@@ -266,4 +266,4 @@ def test_all_thirteen_models_smoke(tmp_path, data_dir, monkeypatch):
     experiments = [preset(name, "smoke", str(data_dir)) for name in ("character", "speech", "sepsis", "mujoco")]
     swept, _ = reproduce(experiments, tmp_path, jobs=2)
     assert not swept.failures
-    assert {record["model"] for record in swept.records} >= {name for name, info in MODELS.items() if not info.ablation}
+    assert {record["model"] for record in swept.records} >= {name for name, info in MODELS.items() if not info.variant}

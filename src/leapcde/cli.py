@@ -189,7 +189,7 @@ def compare(
     from .models import MODELS
     from .train import TrainConfig
 
-    chosen = names(models) or tuple(name for name, info in MODELS.items() if not info.ablation)
+    chosen = names(models) or tuple(name for name, info in MODELS.items() if not info.variant)
     settings = {"epochs": epochs, "weight_penalty": weight_penalty}
     where = None if data_dir is None else str(data_dir)
     rates = {name: presets.rate(name) if rate is None else rate for name in chosen}

@@ -162,6 +162,17 @@ def with_linear(path: Path, extra) -> Path:
     return Path(path.times, join(extra, path.values), join(slope, path.left), join(slope, path.right))
 
 
+def resampled(path: Path, clock: Path, rate: float) -> Path:
+    """The path at the knots of a clock that starts with it and runs `rate` times as fast, linear between them."""
+    return join_linear(clock.times, path.evaluate(path.times[:, :1] + clock.times / rate))
+
+
+def add_channels(path: Path, other: Path, skip: int = 0) -> Path:
+    """The sum of a path and another one with the same knots, without the other's first channels."""
+    add = lambda a, b: a + b[..., skip:]
+    return Path(path.times, add(path.values, other.values), add(path.left, other.left), add(path.right, other.right))
+
+
 def neighbours(mask):
     """Index of the nearest observed row at or before, and at or after, each row (-1 and length where there is none)."""
     length = mask.shape[1]

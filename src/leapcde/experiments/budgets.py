@@ -143,4 +143,4 @@ def _all_chosen() -> dict[str, dict[str, dict[str, Any]]]:
 
 def thirteen() -> tuple[str, ...]:
     """The models of the paper's tables, in its order."""
-    return tuple(name for name, info in MODELS.items() if not info.ablation)
+    return tuple(name for name, info in MODELS.items() if not info.variant)

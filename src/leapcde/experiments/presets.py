@@ -72,7 +72,7 @@ def sizes(data: str, model: str) -> dict[str, Any]:
     table = _TABLES[name]
     if model in _GRU:
         return {"hidden": _SIZES[name][_GRU[model]]}
-    if model in ("leap", "ncde"):
+    if model in ("leap", "leap+", "ncde"):
         own = ("hidden", "width", "depth") if model == "ncde" else tuple(table)
         return {key: value for key, value in table.items() if key in own}
     if model in ("ode-rnn", "ancde"):
@@ -98,7 +98,7 @@ def paper_options(data: str, model: str) -> dict[str, Any]:
     if _known(data) in _LARGE:
         fixed["solver_options"] = {"checkpoint": True}
     options = {**sizes(data, model), **{key: value for key, value in fixed.items() if key in known}}
-    if model != "leap":
+    if model not in ("leap", "leap+"):
         return options
     weight = _ALPHA_BETA[_known(data)]
     return {**options, "alpha": weight, "beta": weight, "decoder_steps": None}
@@ -148,7 +148,7 @@ def space(data: str, model: str) -> dict[str, tuple[Any, ...]]:
     ((39, 49, 59), (180,))
     """
     name = _known(data)
-    if model == "leap":
+    if model in ("leap", "leap+"):
         return {**_LEAP, "hidden": (39, 49, 59)} if name == "sepsis" else dict(_LEAP)
     options_of(model)  # a model that there is not is an error
     hidden = (_FIXED[name],) if model in ("rnn", "lstm", "gru") and name in _FIXED else _HIDDEN[name]

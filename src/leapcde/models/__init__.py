@@ -32,7 +32,7 @@ class ModelInfo:
     reference: str
     tags: tuple[str, ...]
     fixed: dict[str, Any] = field(default_factory=dict)  # arguments of `make` that this entry decides
-    ablation: bool = False  # a variant for a study of the paper, not one of its thirteen models
+    variant: bool = False  # of a study of the paper, or of ours: not one of its thirteen models
 
 
 RUBANOVA = "Rubanova, Chen, Duvenaud, NeurIPS 2019"
@@ -86,7 +86,19 @@ MODELS: dict[str, ModelInfo] = {
         ("continuous", "path", "attention"),
     ),
     "leap": ModelInfo(
-        Leap, "a learned path drives a CDE", "Jhin, Jo et al., AAAI 2023", ("continuous", "path", "learned-path")
+        Leap,
+        "a learned path drives a CDE",
+        "Jhin, Jo et al., AAAI 2023",
+        ("continuous", "path", "learned-path"),
+        {"residual": False},
+    ),
+    "leap+": ModelInfo(
+        Leap,
+        "LEAP whose path is the observed one plus what it learned",
+        "ours; not in the paper",
+        ("continuous", "path", "learned-path"),
+        {"residual": True},
+        variant=True,
     ),
 }
 for _of in ("gru-ode", "ode-rnn", "ncde"):
@@ -97,7 +109,7 @@ for _of in ("gru-ode", "ode-rnn", "ncde"):
         LAYERS,
         _info.tags,
         {"of": _info.make},
-        True,
+        variant=True,
     )
 
 

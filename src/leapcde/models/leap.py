@@ -13,6 +13,7 @@ Y then drives z, and the prediction is read from z at the sample's end.
     eqs. 11, 12  L_Y = α‖Y(t_i) − x_i‖² − β log p(ĥ(t_i)), the density by Hutchinson's estimator
 
 Time for h is real time, scaled so that the longest sample of the data set lasts `decoder_span` units.
+`leap+` is ours, not the paper's: Y = X + m(h), so that z sees the observations and h learns what to change.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..errors import InputError, choose
 from ..fields import MLP, CDEField, Dense, ODEField
 from ..heads import Head
 from ..losses import path_loss
-from ..paths import Path, clock_path, join_linear
+from ..paths import Path, add_channels, clock_path, join_linear, resampled, with_linear
 from ..solve import Solver, solution_path, solve
 from ..trace import NOISES, draw_noise, value_and_divergence
 from .base import Batch, Model, Output, Spec, make_head, make_solver
@@ -51,6 +52,7 @@ class Leap(Model):
     steps: int | None = eqx.field(static=True)
     rate: float = eqx.field(static=True)
     values: int = eqx.field(static=True)
+    residual: bool = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
     def __init__(
@@ -58,6 +60,7 @@ class Leap(Model):
         spec: Spec,
         *,
         key,
+        residual: bool,  # leap+: Y = X + m(h)
         hidden: int = 48,  # D_h, the size of e, h and z
         width: int = 64,  # of k and g
         depth: int = 2,  # hidden layers of k and g
@@ -100,19 +103,19 @@ class Leap(Model):
         alpha = (1e-3 if spec.task == "forecasting" else 1.0) if alpha is None else alpha
         self.alpha, self.beta, self.noise, self.density, self.tie = float(alpha), float(beta), noise, density, tie
         self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
-        self.solver = make_solver(solver, solver_options)
+        self.residual, self.solver = residual, make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
-        h, z, log_density, clock = self.solve(batch, key)
+        h, z, log_density, drive = self.solve(batch, key)
         prediction = self.head(z, batch.obs)
         if key is None:
             return Output(prediction, jnp.zeros(()))
-        return Output(prediction, self.L_Y(batch, self.Y(h, clock), log_density, key))
+        return Output(prediction, self.L_Y(batch, self.Y(h, drive), log_density, key))
 
     def learned_path(self, batch: Batch) -> Path:
         """Y, in the time of the observations."""
-        h, _, _, clock = self.solve(batch, None)
-        Y = self.Y(h, clock)
+        h, _, _, drive = self.solve(batch, None)
+        Y = self.Y(h, drive)
         return Path(Y.times / self.rate, Y.values, Y.left, Y.right)
 
     def regularised(self):
@@ -121,33 +124,35 @@ class Leap(Model):
     # ------------------------------------------------------------------------------------------------------------
 
     def solve(self, batch: Batch, key):
-        """Encoder, then the joint decoder: h at every knot of the clock, z and ∫ tr(∂f/∂h) dt at the end."""
+        """Encoder, then the joint decoder: h at every knot of its drive, z and ∫ tr(∂f/∂h) dt at the end."""
         e0 = self.φ_e(batch.start)
         e, _ = solve(self.k, e0, batch.X, self.solver)  # eq. 7
         h0, z0 = self.φ_h(e), self.φ_z(batch.start)  # eq. 10
         clock = clock_path(batch.obs.times, self.rate, self.steps)
+        drive = with_linear(resampled(batch.X, clock, self.rate), clock.values) if self.residual else clock
         along = key is not None and self.beta != 0 and self.density == "trajectory"
         noise = draw_noise(key, h0.shape, self.noise, h0.dtype) if along else None
         zero = jnp.zeros_like(h0[:, 0])
 
-        def joint(state, dt):  # eq. 9, and eq. 12's integral as one more component
-            h, z, _, t = state
+        def joint(state, drive):  # eq. 9, and eq. 12's integral as one more component
+            (h, z, _, t), dt = state, drive[:, :1]
             f, trace = value_and_divergence(lambda h: self.f(h, t), h, noise) if along else (self.f(h, t), zero)
-            dY = self.J_m(h, f) * dt
+            dY = self.J_m(h, f) * dt + (drive[:, 1:] if self.residual else 0)
             return f * dt, self.g(z, dY), trace * dt[:, 0], dt  # eq. 8
 
         start = (h0, z0, zero, jnp.zeros_like(h0[:, :1]))
-        (_, z, integral, _), h = solve(joint, start, clock, self.solver, save=lambda state: state[0])
-        return h, z, integral, clock
+        (_, z, integral, _), h = solve(joint, start, drive, self.solver, save=lambda state: state[0])
+        return h, z, integral, drive
 
     def J_m(self, h, f):
         """J_m(h) f, which is W f for a linear m."""
         return jax.jvp(self.m, (h,), (f,))[1]
 
-    def Y(self, h, clock: Path) -> Path:
+    def Y(self, h, drive: Path) -> Path:
         """Y = m(h) as a path: values m(h) and slopes J_m(h) f at the decoder's steps, cubic between them (eq. 5)."""
-        t = jnp.moveaxis(clock.values, 1, 0)
-        return solution_path(clock.times, self.m(h), self.J_m(h, self.f(h, t)))
+        t = jnp.moveaxis(drive.values[..., :1], 1, 0)
+        Y = solution_path(drive.times, self.m(h), self.J_m(h, self.f(h, t)))
+        return add_channels(Y, drive, skip=1) if self.residual else Y
 
     def L_Y(self, batch: Batch, Y: Path, integral, key):
         """Eqs. 11 and 12, at the observed times and channels."""
