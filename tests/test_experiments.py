@@ -240,7 +240,7 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     }
     assert len(charts["sensitivity"]) == 4 and charts["sensitivity"][0]["series"][0]["x"] == [10.0**e for e in range(-7, 0)]
     assert len(charts["umap"]) == 4 and len(charts["umap"][0]["series"][0]["x"]) == 12
-    assert {one["name"] for one in charts["cost"][0]["series"]} == set(paper.LABELS.values())
+    assert {one["name"] for one in charts["cost"][0]["series"]} == {*paper.LABELS.values(), "LEAP+ (ours)"}
     rows = against_paper(ones, by_key(found))
     assert len(rows) == sum(len(t.rows) * len(t.columns) for t in paper.TABLES.values())
     assert all(row["why"] for row in rows)

@@ -16,6 +16,7 @@ from leapcde.batches import Batch
 from leapcde.errors import InputError
 from leapcde.models import Spec, build
 from leapcde.paths import fit_path
+from leapcde.solve import solution_path
 from test_paths import observations
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -35,8 +36,8 @@ def double(model):
     return jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, model)
 
 
-def model_of(**options):
-    model = build("leap", SPEC, seed=3, **{**SMALL, **FINE, **options})
+def model_of(name="leap", **options):
+    model = build(name, SPEC, seed=3, **{**SMALL, **FINE, **options})
     # Larger weights than at the start of training, so that no term of the equations is negligible.
     return jax.tree.map(lambda a: 1.5 * a if eqx.is_inexact_array(a) else a, double(model))
 
@@ -77,18 +78,25 @@ def spline_of(t, x):
     return (lambda q: spline(np.clip(q, t[0], t[-1]))), (lambda q: spline(q, 1) * (t[0] <= q <= t[-1]))
 
 
+def encoded(model, batch, b):
+    """X of sample b as a function of time, and e at its end (eq. 7)."""
+    t, mask = np.asarray(batch.obs.times[b]), np.asarray(batch.obs.mask[b]) > 0
+    x = np.asarray(batch.obs.values[b])
+    splines = [spline_of(t[mask[:, c]], x[mask[:, c], c]) for c in range(3)]
+    X = lambda q: np.array([q, *[value(q) for value, _ in splines]])
+    dX = lambda q: np.array([1.0, *[slope(q) for _, slope in splines]])
+    e = dense(model.φ_e, X(t[0]))
+    for a, z in pairwise(t):  # knot by knot: held channels have corners there
+        e = solve_ivp(lambda q, e: matrix(model.k, e) @ dX(q), (a, z), e, rtol=1e-9, atol=1e-10).y[:, -1]
+    return X, e
+
+
 def oracle(model, batch, b):
     """Eqs. 4–10 for sample b, and the pieces of eqs. 11, 12."""
     t, mask = np.asarray(batch.obs.times[b]), np.asarray(batch.obs.mask[b]) > 0
     x = np.asarray(batch.obs.values[b])
-    splines = [spline_of(t[mask[:, c]], x[mask[:, c], c]) for c in range(3)]
-    X0 = np.array([t[0], *[value(t[0]) for value, _ in splines]])
-    dX = lambda q: np.array([1.0, *[slope(q) for _, slope in splines]])
-
-    e = dense(model.φ_e, X0)
-    for a, z in pairwise(t):  # knot by knot: held channels have corners there
-        e = solve_ivp(lambda q, e: matrix(model.k, e) @ dX(q), (a, z), e, rtol=1e-9, atol=1e-10).y[:, -1]
-    W = np.asarray(model.m.weight)
+    X, e = encoded(model, batch, b)
+    W, X0 = np.asarray(model.m.weight), X(t[0])
 
     def joint(q, s):
         h, z = s[:6], s[6:12]
@@ -131,6 +139,32 @@ def test_learned_path(case):
     t = batch.obs.times[:, 1:-1]
     numeric = (Y.evaluate(t + 1e-5) - Y.evaluate(t - 1e-5)) / 2e-5
     np.testing.assert_allclose(Y.derivative(t), numeric, atol=1e-5)
+
+
+def test_leap_plus_adds_what_it_learned_to_the_observed_path():
+    """dz = g(z) (dX + J_m f dt), with X linear between the decoder's steps; Y − m(h) is that X."""
+    batch = batch_of()
+    model = model_of("leap+", decoder_steps=20, noise="exact")
+    h, z, _, drive = eqx.filter_jit(model.solve)(batch, None)
+    Y = eqx.filter_jit(model.learned_path)(batch)
+    W = np.asarray(model.m.weight)
+    at = lambda path, time: np.asarray(path.evaluate(jnp.full((4, 1), time))[:, 0])
+    for b in (0, 2):
+        X, e = encoded(model, batch, b)
+        grid = np.linspace(0.0, float(batch.obs.times[b, -1]), 21)
+        points = np.array([X(q) for q in grid])
+        state = np.array([*dense(model.φ_h, e), *dense(model.φ_z, points[0])])
+        for i, (start, end) in enumerate(pairwise(grid * model.rate)):
+            dX = (points[i + 1] - points[i]) / (end - start)
+            np.testing.assert_allclose(at(Y, grid[i])[b], points[i] + dense(model.m, state[:6]), atol=1e-5)
+            move = lambda q, s, dX=dX: [*f_of(model, s[:6]), *(matrix(model.g, s[6:]) @ (f_of(model, s[:6]) @ W + dX))]
+            state = solve_ivp(move, (start, end), state, rtol=1e-9, atol=1e-10, max_step=0.02).y[:, -1]
+        np.testing.assert_allclose(h[-1, b], state[:6], atol=1e-5)
+        np.testing.assert_allclose(z[b], state[6:], atol=1e-5)
+        middle = (grid[3] + grid[4]) / 2
+        learned = solution_path(drive.times, model.m(h), model.J_m(h, model.f(h, 0 * h[..., :1])))
+        want = at(learned, middle * model.rate)[b] + (points[3] + points[4]) / 2
+        np.testing.assert_allclose(at(Y, middle)[b], want, atol=1e-9)
 
 
 def test_both_parts_of_L_Y(case):

@@ -50,12 +50,13 @@ SMALL_LEAP = (
     (5e-4, 0.003, 1e-3),
 )
 TRIALS = len(TRIED)
+MODELS = (*budgets.thirteen(), "leap+")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", choices=EPOCHS)
-    parser.add_argument("--models", nargs="+", default=list(budgets.thirteen()), choices=budgets.thirteen())
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--journals", type=Path, default=ROOT / "tuning", help="where unfinished studies lie")
     arguments = parser.parse_args()
     for model in arguments.models:

@@ -82,7 +82,8 @@ def _run(spend: Budget, row: Row, column: Column) -> Run:
 
 CT, MJ = "character-trajectories", "mujoco-as-run"
 SETS = (Column(CHARACTERS, CT, 0.3), Column(SPEECH, "speech-commands"), Column(SEPSIS, "sepsis"), Column(MUJOCO, MJ, 0.3))
-ALL = tuple(Row(LABELS[name], name) for name in budgets.thirteen())
+PLUS = Row("LEAP+ (ours)", "leap+")
+ALL = (*(Row(LABELS[name], name) for name in budgets.thirteen()), PLUS)
 LEAP, NCDE = Row("LEAP", "leap"), Row("NCDE", "ncde")
 LAYERS = (
     Row("Learnable layers + GRU-ODE", "layers+gru-ode"),
