@@ -17,8 +17,10 @@ import optuna
 
 from leapcde.checkpoint import json_text, write_text
 from leapcde.experiments import budgets
+from leapcde.experiments.cell import cell_data
+from leapcde.experiments.config import Cell
 from leapcde.experiments.memory import forget_programs
-from leapcde.experiments.run import RunConfig, load_data
+from leapcde.experiments.run import RunConfig
 from leapcde.experiments.tune import Space, search
 from leapcde.metrics import LOWER_IS_BETTER
 from leapcde.models import options_of
@@ -26,8 +28,14 @@ from leapcde.models import options_of
 ROOT = Path(__file__).parent.parent
 RECORDS, CHOSEN = ROOT / "results" / "standard" / "tuning", ROOT / "src" / "leapcde" / "experiments" / "chosen.json"
 SEED = 0
-DROP = {"character-trajectories": 0.3, "mujoco-as-run": 0.3}
-EPOCHS = {"character-trajectories": 12, "mujoco-as-run": 8, "speech-commands": 6, "sepsis": 3}
+DROP = {"character-trajectories": 0.3, "mujoco-as-run": 0.3, "mujoco": 0.3}
+CHOICES = {"mujoco": {"stride": 50}}  # as in `reproduce simulations`
+EPOCHS = {"character-trajectories": 12, "mujoco-as-run": 8, "mujoco": 12, "speech-commands": 6, "sepsis": 6}
+SAMPLES = {
+    "mujoco": 2000,
+    "speech-commands": 1000,
+    "sepsis": 4000,
+}  # of the training data, all classes among them, where there are many
 # Six trials for everybody: (rate, weight penalty), and for LEAP, within the same number, how closely Y follows the
 # observations. They are spread by hand, since six random draws from so small a space repeat themselves.
 TRIED = ((2e-3, 0.003), (1e-3, 0.003), (5e-4, 0.003), (4e-3, 0.003), (2e-3, 0.0), (1e-3, 0.0))
@@ -39,7 +47,7 @@ TRIED_LEAP = (
     (2e-3, 0.003, 10.0),
     (2e-3, 0.0, 1.0),
 )
-# Few samples, or few that differ: everything overfits, and small rates come into question.
+# Forecasting: of few samples, or few that differ, everything overfits; small rates and a small α come into question.
 SMALL = ((2e-3, 0.003), (2e-3, 0.0), (1e-3, 0.0), (5e-4, 0.0), (2.5e-4, 0.0), (5e-4, 0.003))
 SMALL_LEAP = (
     (2e-3, 0.003, 1e-3),
@@ -63,7 +71,7 @@ def main() -> None:
         path = RECORDS / arguments.data / f"{model}.json"
         if not path.exists():
             config, space, first = asked(arguments.data, model)
-            data = load_data(config)
+            data = cell_data(Cell(config, samples=SAMPLES.get(arguments.data)))
             tell = lambda done, model=model: print(f"{arguments.data} {model}: {done} of {TRIALS} trials done", flush=True)
             journal = arguments.journals / f"{arguments.data}-{model}"
             study, metric = search(config, data, journal, trials=TRIALS, space=space, first=first, progress=tell)
@@ -76,8 +84,8 @@ def main() -> None:
 
 def asked(data: str, model: str) -> tuple[RunConfig, Space, list[dict[str, Any]]]:
     """The budget's config with fewer epochs, the values that come into question, and the trials."""
-    config = budgets.config(budgets.budget("standard"), data, DROP.get(data, 0.0), model, {}, {})
-    own, small = "alpha" in options_of(model), data == "mujoco-as-run"
+    config = budgets.config(budgets.budget("standard"), data, DROP.get(data, 0.0), model, {}, CHOICES.get(data, {}))
+    own, small = "alpha" in options_of(model), data.startswith("mujoco")
     tried = (SMALL_LEAP if own else SMALL) if small else (TRIED_LEAP if own else TRIED)
     first = [dict(zip(("rate", "weight_penalty", "alpha"), one, strict=False)) for one in tried]
     space = {name: tuple(sorted({one[name] for one in first})) for name in first[0]}
@@ -100,7 +108,14 @@ def record(config: RunConfig, space: Space, metric: str, study: optuna.Study) ->
     ]
     whole = [trial for trial in trials if trial["state"] == "complete"]
     best = (min if metric in LOWER_IS_BETTER else max)(whole, key=lambda trial: trial["value"])
-    return {"config": config.to_json(), "space": space, "metric": metric, "best": best, "trials": trials}
+    return {
+        "config": config.to_json(),
+        "samples": SAMPLES.get(config.data),
+        "space": space,
+        "metric": metric,
+        "best": best,
+        "trials": trials,
+    }
 
 
 def chosen() -> dict[str, Any]:
