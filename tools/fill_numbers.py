@@ -13,8 +13,9 @@ from typing import Any
 from leapcde.experiments import paper
 from leapcde.experiments.honesty import is_honest
 from leapcde.experiments.records import read_all
-from leapcde.experiments.studies import HONEST
-from leapcde.experiments.tables import METRICS, metric_of, model_rows, score, spread
+from leapcde.experiments.studies import HONEST, preset
+from leapcde.experiments.tables import METRICS, by_key, metric_of, score, spread, table
+from leapcde.metrics import LOWER_IS_BETTER
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md", "docs/speed.md")
@@ -60,19 +61,68 @@ def characters() -> str:
     return "\n".join([*lines, f"| class prior | | {prior:.3f} | | | |"]) + "\n"
 
 
-def thirteen() -> str:
-    """All models and honest rows on Character Trajectories with 30 % dropped, best first, beside the paper's own figures."""
-    records = [
-        r for r in read_all(ROOT / "results" / "standard") if (r["dataset"], r["drop"]) == ("character-trajectories", 0.3)
-    ]
-    lines = ["| model | test accuracy | lowest | s / epoch | parameters | the paper |", "|---|---:|---:|---:|---:|---:|"]
-    for row in sorted(model_rows(records), key=lambda row: -row["mean"]):
-        printed = "" if row["paper"] is None else "{:.3f} ± {:.3f}".format(*row["paper"])
-        value = f"{row['mean']:.3f}" + (f" ± {row['std']:.3f} | {row['lowest']:.3f}" if row["seeds"] > 1 else " | ")
-        if is_honest(row["model"]):
-            lines.append(f"| *{HONEST[row['model']]}* | {value} | | | |")
-        else:
-            lines.append(f"| {row['model']} | {value} | {row['seconds_per_epoch']:.1f} | {row['parameters']:,} | {printed} |")
+def _across(regular: str, dropped: str) -> str:
+    """All models on one data set at four drop rates, best at 30 % first, beside the paper's figures; honest rows in italics."""
+    found = by_key(read_all(ROOT / "results" / "standard"))
+    columns = [column for column in table(preset("regular", "standard"), found)["columns"] if column["label"] == regular]
+    columns += table(preset(dropped, "standard"), found)["columns"]
+    lines = [f"| model | 0 % | 30 % | 50 % | 70 % | the paper, at {len(columns)} rates | parameters | s / epoch |"]
+    lines.append("|---|---:|---:|---:|---:|---|---:|---:|")
+    lower = columns[1]["metric"] in ("mse", "mse_units")
+    rows = {row: [column["cells"].get(row) or {"scores": []} for column in columns] for row in columns[1]["cells"]}
+    there = {row: cells for row, cells in rows.items() if cells[1]["scores"]}
+    for row, cells in sorted(there.items(), key=lambda item: item[1][1]["mean"] * (1 if lower else -1)):
+        name = f"*{row}*" if row in HONEST.values() else row
+        papers = [f"{cell['paper'][0]:.3f}" if cell.get("paper") else "–" for cell in cells]
+        printed = "" if set(papers) == {"–"} else " / ".join(papers)
+        cost = [f"{cells[1]['parameters']:,}", f"{cells[1]['seconds']:.1f}"] if cells[1]["parameters"] else ["", ""]
+        lines.append(f"| {name} | {' | '.join(_score(cell) for cell in cells)} | {printed} | {' | '.join(cost)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _score(cell: dict[str, Any]) -> str:
+    if not cell["scores"]:
+        return "–"
+    places = 4 if cell["mean"] < 0.1 else 3
+    return f"{cell['mean']:.{places}f}" + ("" if cell["std"] is None else f" ± {cell['std']:.{places}f}")
+
+
+def letters() -> str:
+    """Character Trajectories at four drop rates."""
+    return _across(paper.CHARACTERS, "character")
+
+
+def hoppers() -> str:
+    """MuJoCo as the paper ran it at four drop rates."""
+    return _across(paper.MUJOCO, "mujoco")
+
+
+def released() -> str:
+    """What tools/released.py found, by seed."""
+    lines = ["| seed | test accuracy | its decoder taken away | predictions that stay | tr ∂f/∂h | ε = ±1 | ε uniform |"]
+    lines.append("|---|---:|---:|---:|---:|---:|---:|")
+    for seed, one in read("released")["runs"].items():
+        share = f"{one['accuracy']:.3f} | {one['without_decoder']:.3f} | {one['agree']:.1%}"
+        lines.append(f"| {seed} | {share} | {one['trace']:.2f} | {one['trace_rademacher']:.2f} | {one['trace_uniform']:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def tuned() -> str:
+    """What was chosen for each model, and what its best and its worst trial reached on validation data."""
+    lines = ["| data | model | trials | rate | weight penalty | α | best | worst |", "|---|---|---:|---:|---:|---:|---:|---:|"]
+    for path in sorted((ROOT / "results" / "standard" / "tuning").glob("*/*.json")):
+        record = json.loads(path.read_text())
+        settings, whole = record["best"]["settings"], [t["value"] for t in record["trials"] if t["state"] == "complete"]
+        worst = (max if record["metric"] in LOWER_IS_BETTER else min)(whole)
+        alpha = f"{settings['alpha']:g}" if "alpha" in settings else ""
+        cells = [
+            path.parent.name,
+            path.stem,
+            str(len(record["trials"])),
+            f"{settings['rate']:g}",
+            f"{settings['weight_penalty']:g}",
+        ]
+        lines.append(f"| {' | '.join(cells)} | {alpha} | {record['best']['value']:.4f} | {worst:.4f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -165,7 +215,10 @@ def scaling() -> str:
 TABLES = {
     "hopper": hopper,
     "characters": characters,
-    "thirteen": thirteen,
+    "letters": letters,
+    "hoppers": hoppers,
+    "released": released,
+    "tuned": tuned,
     "honest": honest,
     "bench": bench,
     "bench-all": bench_all,
