@@ -18,7 +18,7 @@ help:
 	@echo "make lint       ruff and pyright"
 	@echo "make bench      speed and memory, side by side with torchcde, Diffrax and eager PyTorch (long)"
 	@echo "make bench-scaling  how cost grows with length, batch, channels and size (minutes)"
-	@echo "make numbers    write the records of results/ into README, docs/results.md and docs/results.html"
+	@echo "make numbers    write the records of results/ into README, docs/results.md and results/standard/report.html"
 	@echo "make docs       the guide and the API reference as pages in site/"
 	@echo "make clean      remove the environment and caches"
 
@@ -44,7 +44,7 @@ lint: .venv/.dev
 numbers: .venv/.dev
 	$(BIN)/python tools/fill_numbers.py
 	$(BIN)/leapcde report results/standard --out docs/results.md
-	$(BIN)/leapcde report results/standard --out docs/results.html
+	$(BIN)/leapcde report results/standard
 
 docs: .venv/.dev
 	$(BIN)/python -m pip install $(PIP) --editable '.[docs]'
