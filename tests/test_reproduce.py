@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +66,25 @@ def test_a_record_proves_itself(tmp_path):
     touched, missing = leapcde("rerun", record, "--quiet"), leapcde("rerun", tmp_path / "none.json")
     assert touched.code == 2 and "not the same figures" in touched.err
     assert missing.code == 2 and "is not a record" in missing.err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity") or os.cpu_count() < 2, reason="needs two cores and a way to hide one")
+def test_a_cell_has_the_same_bits_on_one_core_and_on_two(tmp_path, data_dir, monkeypatch):
+    """XLA compiles other programs for other numbers of cores; training makes much of a last bit."""
+    monkeypatch.setenv("LEAPCDE_DATA", str(data_dir))
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # a lazy compiler makes one program for all
+    trained = MINE.replace('"ridge"', '"rnn"').replace('data = "hopper"', 'data = "character-trajectories"')
+    trained = trained.replace("samples = 40\nlength = 12\n", "") + "[runs.options]\nhidden = 40\n[runs.train]\nepochs = 1\n"
+    (tmp_path / "mine.toml").write_text(trained)
+    figures = []
+    for cores in ({0}, {0, 1}):
+        out = tmp_path / str(len(cores))
+        ask = [sys.executable, "-m", "leapcde", "reproduce", str(tmp_path / "mine.toml"), "--out", str(out), "--quiet"]
+        subprocess.run(ask, check=True, preexec_fn=lambda cores=cores: os.sched_setaffinity(0, cores), timeout=300)
+        (record,) = read_all(out)
+        figures.append([record["metrics"], [row["train_loss"] for row in record["history"]]])
+    assert figures[0] == figures[1]
 
 
 @pytest.mark.slow

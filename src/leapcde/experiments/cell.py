@@ -64,8 +64,11 @@ def run_cell(cell: Cell, data_hash: str, folder: Path) -> Record:
 
 
 def compute_on_one_thread() -> None:
-    """Must come before the first computation of the process. Two threads fighting for a core help nobody."""
+    """Must come before the first computation of the process. Two threads fighting for a core help nobody, and XLA
+    compiles other programs, with other last bits, for other numbers of cores: so it is told that there is one."""
     from threadpoolctl import threadpool_limits
+
+    os.environ["PJRT_NPROC"] = "1"
 
     flags = os.environ.get("XLA_FLAGS", "")
     if ONE_THREAD not in flags:
