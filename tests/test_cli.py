@@ -46,7 +46,7 @@ SMALL = [
 ]
 LEAP = [*SMALL, "-o", "f_width=8", "-o", "decoder_steps=4", "-o", "beta=0.0"]
 COMMANDS = ("demo", "fit", "tune", "train", "compare", "evaluate", "predict", "explain", "models", "doctor", "data")
-COMMANDS += ("reproduce", "report")
+COMMANDS += ("reproduce", "rerun", "report")
 
 
 class Answer(NamedTuple):

@@ -174,8 +174,8 @@ def test_five_hundred_rows(name):
 
 # --- learning ------------------------------------------------------------------------------------------------------
 
-# Learning takes time: `make test` teaches letters to three models and forecasting to a quick one, `make test-slow` to all.
-KINDS = ("gru-ode", "ncde", "leap")
+# Learning takes time: `make test` teaches letters to two models and forecasting to a quick one, `make test-slow` to all.
+KINDS = ("ncde", "leap")
 LEARNERS = [pytest.param(name, marks=[] if name in KINDS else [pytest.mark.slow]) for name in MODELS]
 QUICK = ("gru-dt",)
 FORECASTERS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MODELS]
