@@ -11,7 +11,7 @@ from scipy import stats
 from fakes import fake_records
 from leapcde.datasets import load
 from leapcde.errors import InputError
-from leapcde.experiments import honesty, paper, presets, render
+from leapcde.experiments import draw, honesty, paper, presets, render
 from leapcde.experiments.budgets import BUDGETS
 from leapcde.experiments.cell import cell_data
 from leapcde.experiments.config import from_toml, to_toml
@@ -200,7 +200,7 @@ def test_tables_are_made_of_their_records(tmp_path):
         sum(2.0 + 3.0 + 4.0 for record in found if record["history"]) / 3600
         + sum(record["seconds"] for record in found if not record["history"]) / 3600
     )
-    assert f"Seeds: 3, but 5 of NCDE, 5 of LEAP. {hours:.1f} processor hours" in text
+    assert f"Seeds (by column where they differ): 3, but 5 of NCDE, 5 of LEAP. {hours:.1f} processor hours" in text
 
 
 def test_rows_are_compared_by_the_seeds_that_both_have(tmp_path):
@@ -244,6 +244,12 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     rows = against_paper(ones, by_key(found))
     assert len(rows) == sum(len(t.rows) * len(t.columns) for t in paper.TABLES.values())
     assert all(row["why"] for row in rows)
+
+
+def test_the_same_numbers_give_the_same_drawing(tmp_path):
+    found = fake_records(tmp_path, ["output-length"], _any_score)
+    made = figure(preset("output-length", "standard"), by_key(found), tmp_path)
+    assert draw.files(made) == draw.files(made)
 
 
 def _any_score(entry):

@@ -63,9 +63,12 @@ def test_a_record_proves_itself(tmp_path):
     kept = json.loads(record.read_text())
     kept["metrics"]["validation"]["mse"] = np.nextafter(kept["metrics"]["validation"]["mse"], 1.0)
     record.write_text(json.dumps(kept))
-    touched, missing = leapcde("rerun", record, "--quiet"), leapcde("rerun", tmp_path / "none.json")
+    touched = leapcde("rerun", record, "--quiet")
     assert touched.code == 2 and "not the same figures" in touched.err
-    assert missing.code == 2 and "is not a record" in missing.err
+    (tmp_path / "package.json").write_text('{"name": "mine"}')  # somebody's file: left as it is
+    wrong = leapcde("rerun", record, tmp_path / "package.json", tmp_path / "none.json")
+    assert wrong.code == 2 and "package.json: it lacks schema" in wrong.err and "none.json" in wrong.err
+    assert (tmp_path / "package.json").exists() and "cells" not in wrong.err  # nothing was run
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from leapcde.experiments import paper
+from leapcde.experiments import paper, render
 from leapcde.experiments.honesty import is_honest
 from leapcde.experiments.records import read_all
 from leapcde.experiments.studies import HONEST, preset
@@ -76,15 +76,8 @@ def _across(regular: str, dropped: str) -> str:
         papers = [f"{cell['paper'][0]:.3f}" if cell.get("paper") else "–" for cell in cells]
         printed = "" if set(papers) == {"–"} else " / ".join(papers)
         cost = [f"{cells[1]['parameters']:,}", f"{cells[1]['seconds']:.1f}"] if cells[1]["parameters"] else ["", ""]
-        lines.append(f"| {name} | {' | '.join(_score(cell) for cell in cells)} | {printed} | {' | '.join(cost)} |")
+        lines.append(f"| {name} | {' | '.join(render.score(cell).text for cell in cells)} | {printed} | {' | '.join(cost)} |")
     return "\n".join(lines) + "\n"
-
-
-def _score(cell: dict[str, Any]) -> str:
-    if not cell["scores"]:
-        return "–"
-    places = 4 if cell["mean"] < 0.1 else 3
-    return f"{cell['mean']:.{places}f}" + ("" if cell["std"] is None else f" ± {cell['std']:.{places}f}")
 
 
 def letters() -> str:

@@ -85,12 +85,12 @@ def rerun(
     Example: leapcde rerun results/standard/records/character-trajectories-30-gru-112-*.json
     """
     from .experiments.live import watch_sweep
-    from .experiments.reproduce import again
+    from .experiments.reproduce import again, records_of
 
     found = []
-    for path in paths:
+    for old in records_of(paths).values():
         with watch_sweep(quiet=quiet or as_json) as on_progress:
-            found.append(again(path, None if data_dir is None else str(data_dir), on_progress=on_progress))
+            found.append(again(old, None if data_dir is None else str(data_dir), on_progress=on_progress))
     if as_json:
         print_json({"cells": found})
     elif not quiet:

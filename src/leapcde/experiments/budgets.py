@@ -17,7 +17,7 @@ from ..errors import choose
 from ..models import MODELS, options_of
 from ..train import TrainConfig
 from . import presets
-from .honesty import is_honest
+from .honesty import is_fixed, is_honest
 from .run import RunConfig
 
 # Equal training for all models: epochs and samples a step, with a cosine schedule. Its rate, the weight penalty and LEAP's α
@@ -87,7 +87,7 @@ def seeds(spend: Budget, data: str, model: str, *, plain: bool = True) -> tuple[
     >>> len(seeds(budget("standard"), "character-trajectories", "leap")), len(seeds(budget("standard"), "sepsis", "ridge"))
     (5, 1)
     """
-    if is_honest(model) and model != "minirocket":
+    if is_fixed(model):
         return presets.seeds(data)[:1]
     return presets.seeds(data)[: spend.more_seeds.get((data, model), spend.seeds) if plain else spend.seeds]
 

@@ -46,6 +46,15 @@ def is_honest(model: str) -> bool:
     return model in _FITS or model in NAIVE
 
 
+def is_fixed(model: str) -> bool:
+    """Whether no seed can change what a row reaches; MiniRocket draws its kernels.
+
+    >>> is_fixed("ridge"), is_fixed("minirocket"), is_fixed("leap")
+    (True, False, False)
+    """
+    return is_honest(model) and model != "minirocket"
+
+
 def scores(model: str, data: Dataset, recipe: Recipe, seed: int) -> tuple[Frame, Raw]:
     """Raw predictions for validation and test, in the frame that trained models have too."""
     frame = Frame.learn(data.train, data.task, recipe)

@@ -20,7 +20,7 @@ from .differences import against_paper
 from .figures import figure
 from .records import Record
 from .reproduce import experiments_of, grid_of, read_found
-from .tables import by_key
+from .tables import by_key, spent
 from .ttests import OURS
 
 TITLE = "LEAP: the paper's tables and figures, reproduced"
@@ -125,8 +125,7 @@ def _made(found: Sequence[Record]) -> str:
     versions = {json.dumps(record["versions"]) for record in found if record["versions"]}
     lines = [", ".join(f"{key} {value}" for key, value in json.loads(one).items() if value) for one in sorted(versions)]
     commits = sorted({str(record["commit"]) for record in found})
-    spent = sum(record["seconds"] or 0 for record in found) / 3600
-    items = [f"{spent:.1f} hours of training in {len(found)} cells", f"commit {', '.join(commits)}", *lines]
+    items = [f"{spent(found)['hours']:.1f} processor hours in {len(found)} cells", f"commit {', '.join(commits)}", *lines]
     return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
 
 

@@ -50,14 +50,19 @@ def write(folder: Path, name: str, record: Record, arrays: Arrays) -> None:
 def read(path: Path) -> Record | None:
     """A record, or None if there is none. A damaged one is put aside with a warning, so that its cell is run again."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        missing = [key for key in KEYS if key not in record]
-        if missing:
-            raise ValueError(f"it lacks {', '.join(missing)}")
+        return parse(path)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
         return _put_aside(path, error)
+
+
+def parse(path: Path) -> Record:
+    """A record, or the error that says why the file is none; the file stays as it is."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    missing = [key for key in KEYS if key not in record]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
     return record
 
 

@@ -47,7 +47,7 @@ def _row(row: str, columns: list[dict[str, Any]], groups: list[tuple[str, list[d
     cells = [Text(row)]
     for column in columns:
         found = column["cells"].get(row) or {"scores": [], "paper": None}
-        cells += [_score(found), _paper(found["paper"])]
+        cells += [score(found), _paper(found["paper"])]
     for _, members in groups:
         mine = [column["cells"][row] for column in members if column["cells"].get(row)]
         cells += [
@@ -72,7 +72,12 @@ def _first(cells: list[dict[str, Any]], key: str) -> float | None:
     return next((cell[key] for cell in cells if cell.get(key) is not None), None)
 
 
-def _score(cell: dict[str, Any]) -> Text:
+def score(cell: dict[str, Any]) -> Text:
+    """Mean and deviation as every table writes them.
+
+    >>> score({"scores": [0.5], "mean": 0.5, "std": None}).text
+    '0.500'
+    """
     if not cell["scores"]:
         return Text("–")
     places = 3 if cell["mean"] >= 0.1 else 4
@@ -108,7 +113,7 @@ def _made(table: dict[str, Any]) -> str:
     counts = {row: _counts(table, row) for row in table["rows"] if row not in table["naive"]}
     usual = next(iter(sorted(counts.values(), key=list(counts.values()).count, reverse=True)), "no")
     others = [f"{text} of {row}" for row, text in counts.items() if text != usual]
-    seeds = f"Seeds: {usual}" + (f", but {', '.join(others)}" if others else "") + "."
+    seeds = f"Seeds (by column where they differ): {usual}" + (f", but {', '.join(others)}" if others else "") + "."
     where = f" on {', '.join(table['processors'])}" if table["processors"] else ""
     return f"{table['done']} of {table['cells']} cells done. {seeds} {table['hours']:.1f} processor hours{where}."
 

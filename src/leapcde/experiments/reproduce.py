@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..checkpoint import atomic, json_text, write_text
 from ..datasets import find_data_dir, is_name, source_of
 from ..datasets.protocol import make_choices
-from ..errors import InputError, LeapError, TrainingError
+from ..errors import InputError, LeapError, Problems, TrainingError
 from . import draw, records, render, studies
 from .config import Cell, Experiment, from_toml
 from .figures import figure
@@ -61,22 +61,31 @@ def reproduce(
     return swept, write_all(experiments, swept.records, folder)
 
 
-def again(path: Path, data_dir: str | None = None, *, on_progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
+def records_of(paths: Sequence[Path]) -> dict[Path, Record]:
+    """The records that files hold; one error lists all that are none."""
+    found, problems = {}, Problems()
+    for path in paths:
+        try:
+            found[path] = records.parse(path)
+        except (OSError, ValueError, TypeError) as error:
+            problems.add(f"{path}: {error}")
+    problems.raise_if_any(f"not records; 'leapcde reproduce' writes them to the folder '{records.FOLDER}' of --out")
+    return found
+
+
+def again(old: Record, data_dir: str | None = None, *, on_progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
     """Run the cell of a record once more, somewhere else, and say whether every figure came out the same, bit for bit."""
-    old = records.read(path) if path.suffix == ".json" else None
-    if old is None:
-        raise InputError(f"{path} is not a record; they lie in the folder '{records.FOLDER}' of a sweep")
     cell = cell_of(old)
     cell = replace(cell, config=replace(cell.config, data_dir=data_dir))
     with TemporaryDirectory() as folder:
         swept = sweep([cell], Path(folder), on_progress=on_progress)
     if swept.failures:
-        raise TrainingError(f"{path.name}: {swept.failures[0].message}")
+        raise TrainingError(f"{old['name']}: {swept.failures[0].message}")
     new = swept.records[0]
     metric = metric_of(old)
     changed = [key for key in ("data_hash", "versions", "hardware", "commit") if old[key] != new[key]]
     figures = {"metric": metric, "recorded": old["metrics"]["test"][metric], "now": new["metrics"]["test"][metric]}
-    return {"cell": path.stem, **figures, "same": _figures(old) == _figures(new), "changed": changed}
+    return {"cell": old["name"], **figures, "same": _figures(old) == _figures(new), "changed": changed}
 
 
 def _figures(record: Record) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from ..metrics import LOWER_IS_BETTER
 from . import paper
 from .config import Cell, Experiment
-from .honesty import is_honest
+from .honesty import is_fixed
 from .records import Record
 from .statistics import same_as_best
 from .studies import HONEST
@@ -82,8 +82,7 @@ def _cell(name: str, row: str, column: str, records: list[Record]) -> dict[str, 
     printed = {"paper": paper.cell(name, row, column), "paper_mb": paper.memory(name, row, column)}
     if not records:
         return {**printed, "scores": []} if printed["paper"] else None
-    fixed = is_honest(records[0]["model"]) and records[0]["model"] != "minirocket"  # no seed can change it
-    seeds = {"seeds": [record["seed"] for record in records], "fixed": fixed}
+    seeds = {"seeds": [record["seed"] for record in records], "fixed": is_fixed(records[0]["model"])}
     return {**printed, **seeds, **spread([score(record) for record in records]), **costs(records)}
 
 

@@ -134,10 +134,10 @@ class Leap(Model):
         noise = draw_noise(key, h0.shape, self.noise, h0.dtype) if along else None
         zero = jnp.zeros_like(h0[:, 0])
 
-        def joint(state, drive):  # eq. 9, and eq. 12's integral as one more component
-            (h, z, _, t), dt = state, drive[:, :1]
+        def joint(state, moved):  # eq. 9, and eq. 12's integral as one more component
+            (h, z, _, t), dt = state, moved[:, :1]
             f, trace = value_and_divergence(lambda h: self.f(h, t), h, noise) if along else (self.f(h, t), zero)
-            dY = self.J_m(h, f) * dt + (drive[:, 1:] if self.residual else 0)
+            dY = self.J_m(h, f) * dt + (moved[:, 1:] if self.residual else 0)
             return f * dt, self.g(z, dY), trace * dt[:, 0], dt  # eq. 8
 
         start = (h0, z0, zero, jnp.zeros_like(h0[:, :1]))
