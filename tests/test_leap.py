@@ -36,7 +36,8 @@ def double(model):
 
 
 def model_of(name="leap", **options):
-    model = build(name, SPEC, seed=3, **{**SMALL, **FINE, **options})
+    random = {"swings": 0.0} if name == "leap" else {}  # leap+ has no other start
+    model = build(name, SPEC, seed=3, **{**SMALL, **FINE, **random, **options})
     # Larger weights than at the start of training, so that no term of the equations is negligible.
     return jax.tree.map(lambda a: 1.5 * a if eqx.is_inexact_array(a) else a, double(model))
 
@@ -122,6 +123,32 @@ def case():
     with jax.enable_x64(True):
         batch, model = batch_of(), model_of(noise="exact")
         return batch, model, [oracle(model, batch, b) for b in range(4)]
+
+
+@pytest.mark.parametrize(("hidden", "f_width"), [(6, 12), (7, 20), (6, 9), (1, 4)])
+def test_h_starts_as_oscillators(hidden, f_width):
+    """dh = tanh(A h) for the pairs that the hidden layer can hold, the fastest less than `swings` times round in the span."""
+    model = double(build("leap", SPEC, hidden=hidden, f_width=f_width, swings=3.0, decoder_span=5.0))
+    pairs = min(hidden, f_width // 2) // 2
+    held = 2 * pairs
+    A = np.zeros((hidden, hidden))
+    for j in range(pairs):
+        speed = 2 * np.pi * 3.0 / 5.0 * (j + 0.5) / pairs
+        A[2 * j, 2 * j + 1], A[2 * j + 1, 2 * j] = speed, -speed
+    h = np.random.default_rng(0).normal(size=(8, hidden))
+    first, last = model.f.net.layers
+    rest = np.maximum(dense(first, h)[:, 2 * held :], 0) @ np.asarray(last.weight)[2 * held :]
+    found = np.arctanh(np.asarray(model.f(jnp.asarray(h), jnp.zeros((8, 1)))))
+    np.testing.assert_allclose(found, h @ A + rest, atol=1e-4)
+    assert np.abs(np.asarray(last.weight)[2 * held :]).sum() > 0 or f_width == 2 * held
+
+
+def test_without_swings_f_starts_random():
+    plain, swung = (build("leap", SPEC, hidden=4, f_width=8, swings=swings) for swings in (0.0, 4.0))
+    weights = [np.asarray(model.f.net.layers[-1].weight) for model in (plain, swung)]
+    assert np.count_nonzero(weights[0]) == weights[0].size and np.count_nonzero(weights[1]) == 8  # two pairs, both signs
+    for name, gain in (("φ_h", 0.1), ("m", 3.0)):
+        np.testing.assert_allclose(getattr(swung, name).weight, gain * getattr(plain, name).weight, rtol=1e-6)
 
 
 def test_joint_solve_and_prediction(case):

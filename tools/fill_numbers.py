@@ -19,6 +19,7 @@ from leapcde.metrics import LOWER_IS_BETTER
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md", "docs/speed.md")
+RATES = ["0 %", "30 %", "50 %", "70 %"]
 MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -61,23 +62,31 @@ def characters() -> str:
     return "\n".join([*lines, f"| class prior | | {prior:.3f} | | | |"]) + "\n"
 
 
-def _across(regular: str, dropped: str) -> str:
-    """All models on one data set at four drop rates, best at 30 % first, beside the paper's figures; honest rows in italics."""
-    found = by_key(read_all(ROOT / "results" / "standard"))
-    columns = [column for column in table(preset("regular", "standard"), found)["columns"] if column["label"] == regular]
-    columns += table(preset(dropped, "standard"), found)["columns"]
-    lines = [f"| model | 0 % | 30 % | 50 % | 70 % | the paper, at {len(columns)} rates | parameters | s / epoch |"]
-    lines.append("|---|---:|---:|---:|---:|---|---:|---:|")
-    lower = columns[1]["metric"] in ("mse", "mse_units")
-    rows = {row: [column["cells"].get(row) or {"scores": []} for column in columns] for row in columns[1]["cells"]}
-    there = {row: cells for row, cells in rows.items() if cells[1]["scores"]}
-    for row, cells in sorted(there.items(), key=lambda item: item[1][1]["mean"] * (1 if lower else -1)):
+def _columns(study: str) -> list[dict[str, Any]]:
+    return table(preset(study, "standard"), by_key(read_all(ROOT / "results" / "standard")))["columns"]
+
+
+def _ranked(columns: list[dict[str, Any]], labels: list[str], by: int = 0) -> str:
+    """All models on one data set, the best in column `by` first, beside the paper's figures; honest rows in italics."""
+    about = "the paper" if len(labels) == 1 else f"the paper, at {len(labels)} rates"
+    lines = [f"| model | {' | '.join(labels)} | {about} | parameters | s / epoch |"]
+    lines.append(f"|---|{'---:|' * len(labels)}---|---:|---:|")
+    lower = columns[by]["metric"] in ("mse", "mse_units")
+    rows = {row: [column["cells"].get(row) or {"scores": []} for column in columns] for row in columns[by]["cells"]}
+    there = {row: cells for row, cells in rows.items() if cells[by]["scores"]}
+    for row, cells in sorted(there.items(), key=lambda item: item[1][by]["mean"] * (1 if lower else -1)):
         name = f"*{row}*" if row in HONEST.values() else row
         papers = [f"{cell['paper'][0]:.3f}" if cell.get("paper") else "–" for cell in cells]
         printed = "" if set(papers) == {"–"} else " / ".join(papers)
-        cost = [f"{cells[1]['parameters']:,}", f"{cells[1]['seconds']:.1f}"] if cells[1]["parameters"] else ["", ""]
+        cost = [f"{cells[by]['parameters']:,}", f"{cells[by]['seconds']:.1f}"] if cells[by]["parameters"] else ["", ""]
         lines.append(f"| {name} | {' | '.join(render.score(cell).text for cell in cells)} | {printed} | {' | '.join(cost)} |")
     return "\n".join(lines) + "\n"
+
+
+def _across(regular: str, dropped: str) -> str:
+    """A data set at four drop rates, the first from the table of regular series; the order is that at 30 %."""
+    columns = [column for column in _columns("regular") if column["label"] == regular] + _columns(dropped)
+    return _ranked(columns, RATES, by=1)
 
 
 def letters() -> str:
@@ -88,6 +97,19 @@ def letters() -> str:
 def hoppers() -> str:
     """MuJoCo as the paper ran it at four drop rates."""
     return _across(paper.MUJOCO, "mujoco")
+
+
+def simulations() -> str:
+    """10,000 simulations at four drop rates."""
+    return _ranked(_columns("simulations"), RATES, by=1)
+
+
+def words() -> str:
+    return _ranked(_columns("speech"), ["test accuracy"])
+
+
+def patients() -> str:
+    return _ranked(_columns("sepsis"), ["test AUROC"])
 
 
 def released() -> str:
@@ -210,6 +232,9 @@ TABLES = {
     "characters": characters,
     "letters": letters,
     "hoppers": hoppers,
+    "simulations": simulations,
+    "words": words,
+    "patients": patients,
     "released": released,
     "tuned": tuned,
     "honest": honest,

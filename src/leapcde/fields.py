@@ -22,7 +22,7 @@ ACTIVATIONS: dict[str, Callable] = {
 
 
 class Dense(eqx.Module):
-    """x W + b for x of any leading shape; weights start uniform in ±1/sqrt(inputs).
+    """x W + b for x of any leading shape; weights start uniform in ±1/sqrt(inputs), times `gain`.
 
     >>> Dense(3, 2, key=jax.random.key(0))(jnp.ones((5, 3))).shape
     (5, 2)
@@ -31,10 +31,10 @@ class Dense(eqx.Module):
     weight: Float[Array, "inputs outputs"]
     bias: Float[Array, " outputs"] | None
 
-    def __init__(self, inputs: int, outputs: int, *, key, bias: bool = True):
+    def __init__(self, inputs: int, outputs: int, *, key, bias: bool = True, gain: float = 1.0):
         w, b = jax.random.split(key)
         bound = 1 / max(inputs, 1) ** 0.5
-        self.weight = jax.random.uniform(w, (inputs, outputs), minval=-bound, maxval=bound)
+        self.weight = gain * jax.random.uniform(w, (inputs, outputs), minval=-bound, maxval=bound)
         self.bias = jax.random.uniform(b, (outputs,), minval=-bound, maxval=bound) if bias else None
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
@@ -151,3 +151,32 @@ class ODEField(eqx.Module):
 
     def __call__(self, h: Float[Array, "*batch state"], t: Float[Array, "*batch 1"]) -> Float[Array, "*batch state"]:
         return self.net(jnp.concatenate([h, t], -1) if self.timed else h)
+
+
+REST = 0.3  # how strongly the units that make no oscillator start, against the usual
+
+
+def swinging(f: ODEField, fastest: float) -> ODEField:
+    """`f` (one hidden ReLU layer) with other weights to start with: entries of the state are pairs that swing,
+    dh = tanh(A h) dt, each pair at its own speed, evenly spread up to `fastest` radians a unit of time (0: `f` itself).
+
+    relu(x) − relu(−x) = x, so two units of the layer make one linear one. As many pairs swing as the layer can hold; units
+    that are left stay random.
+    """
+    if not fastest:
+        return f
+    first, last = f.net.layers
+    state, width = last.weight.shape[1], last.weight.shape[0]
+    pairs = min(state, width // 2) // 2
+    held = 2 * pairs
+    speeds = fastest * (jnp.arange(pairs) + 0.5) / max(pairs, 1)
+    A = jnp.zeros((held, state), last.weight.dtype)
+    even = 2 * jnp.arange(pairs)
+    A = A.at[even, even + 1].set(speeds).at[even + 1, even].set(-speeds)
+    entries = jnp.eye(len(first.weight), held, dtype=first.weight.dtype)
+    used = jnp.arange(width) < 2 * held
+    into = jnp.concatenate([entries, -entries, first.weight[:, 2 * held :]], 1)
+    out = jnp.concatenate([A, -A, REST * last.weight[2 * held :]])
+    biases = jax.tree.map(jnp.zeros_like, last.bias), jax.tree.map(lambda b: jnp.where(used, 0, b), first.bias)
+    where = lambda f: [f.net.layers[0].weight, f.net.layers[1].weight, f.net.layers[1].bias, f.net.layers[0].bias]
+    return eqx.tree_at(where, f, [into, out, *biases])

@@ -97,7 +97,7 @@ MODELS: dict[str, ModelInfo] = {
         "LEAP whose path is the observed one plus what it learned",
         "ours; not in the paper",
         ("continuous", "path", "learned-path"),
-        {"residual": True},
+        {"residual": True, "swings": 0.0},  # m(h) is only what to change: it starts small
         variant=True,
     ),
 }

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import InputError, choose
-from ..fields import MLP, CDEField, Dense, ODEField
+from ..fields import MLP, CDEField, Dense, ODEField, swinging
 from ..heads import Head
 from ..losses import path_loss
 from ..paths import Path, add_channels, clock_path, join_linear, resampled, with_linear
@@ -61,6 +61,7 @@ class Leap(Model):
         *,
         key,
         residual: bool,  # leap+: Y = X + m(h)
+        swings: float = 4.0,  # of the fastest oscillator that f starts as, over the longest sample; 0: random weights
         hidden: int = 48,  # D_h, the size of e, h and z
         width: int = 64,  # of k and g
         depth: int = 2,  # hidden layers of k and g
@@ -92,11 +93,14 @@ class Leap(Model):
         keys = iter(jax.random.split(key, 8))
         cde = {"width": width, "linear_first": linear_first}
         self.φ_e = Dense(start, D, key=next(keys))
-        # A small gain: along a long path e would grow, and f(φ_h(e)) would start saturated, where nothing is learned.
-        self.k = CDEField(D, C, depth=depth, activation=activation, gain=0.1, key=next(keys), **cde)
-        self.φ_h = Dense(D, D, key=next(keys))
-        self.f = ODEField(D, width=f_width, timed=timed, key=next(keys))
-        self.m = Dense(D, C, key=next(keys)) if mapping == "linear" else MLP((D, D, C), ("tanh", "none"), key=next(keys))
+        # An h that runs straight ahead has a straight Y, of which z can see nothing but where it ends: so h starts as
+        # oscillators. e grows along a long path, and a small φ_h (or k) keeps f out of saturation (docs/decisions/0009).
+        of_k, of_φ, of_m = (1.0, 0.1, 3.0) if swings else (0.1, 1.0, 1.0)
+        self.k = CDEField(D, C, depth=depth, activation=activation, gain=of_k, key=next(keys), **cde)
+        self.φ_h = Dense(D, D, gain=of_φ, key=next(keys))
+        self.f = swinging(ODEField(D, width=f_width, timed=timed, key=next(keys)), swings * 2 * jnp.pi / decoder_span)
+        m = next(keys)
+        self.m = Dense(D, C, gain=of_m, key=m) if mapping == "linear" else MLP((D, D, C), ("tanh", "none"), key=m)
         self.φ_z = Dense(start, D, key=next(keys))
         self.g = CDEField(D, C, depth=g_depth or depth, activation=g_activation or activation, key=next(keys), **cde)
         self.head = make_head(spec, D, key=next(keys), anchored=anchored)
