@@ -23,6 +23,7 @@ from leapcde.experiments.estimate import GUESS, SMALL, estimate
 from leapcde.experiments.live import line
 from leapcde.experiments.run import RunConfig
 from leapcde.experiments.sweep import identify, sweep
+from leapcde.models import MODELS
 from leapcde.train import TrainConfig
 
 DROPS = (0.0, 0.2, 0.3, 0.5)
@@ -90,6 +91,14 @@ def test_identity_follows_settings_data_and_protocol(monkeypatch):
     monkeypatch.setattr("leapcde.experiments.config.PROTOCOL", PROTOCOL + 1)
     assert one.key != before
     assert Cell.from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+def test_a_model_that_changed_has_cells_of_its_own(monkeypatch):
+    """Records of an earlier LEAP must not be taken for results of this one; other models keep theirs."""
+    cells = {name: Cell(RunConfig("hopper", name)) for name in ("leap", "ncde", "ridge")}
+    before = {name: cell.key for name, cell in cells.items()}
+    monkeypatch.setitem(MODELS, "leap", replace(MODELS["leap"], revision=MODELS["leap"].revision + 1))
+    assert {name for name, cell in cells.items() if cell.key != before[name]} == {"leap"}
 
 
 def test_a_damaged_record_is_reported_and_its_cell_run_again(tmp_path):

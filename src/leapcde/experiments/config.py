@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InputError, Problems
+from ..models import MODELS
 from .run import RunConfig
 
 PROTOCOL = 1  # of what a cell does with its settings and data; raise it when numbers change for another reason than these
+# (a model that changes has its own `revision`)
 NOTHING = "none"  # TOML has no word for it
 KINDS = ("table", "figure")
 
@@ -40,7 +42,8 @@ class Cell:
         >>> a.key == b.key, a.key == Cell(RunConfig("hopper"), budget="full").key
         (True, False)
         """
-        return _hash({**self.to_json(), "protocol": PROTOCOL})
+        revision = MODELS[self.config.model].revision if self.config.model in MODELS else 1
+        return _hash({**self.to_json(), "protocol": PROTOCOL, **({"revision": revision} if revision > 1 else {})})
 
     def identity(self, data_hash: str) -> str:
         """A hash of settings, data and protocol: the same cell is never run twice."""
