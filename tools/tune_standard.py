@@ -72,18 +72,15 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--journals", type=Path, default=ROOT / "tuning", help="where unfinished studies lie")
     arguments = parser.parse_args()
+    trials = TRIALS[arguments.data]
     for model in arguments.models:
         path = RECORDS / arguments.data / f"{model}.json"
         if not path.exists():
             config, space, first = asked(arguments.data, model)
             data = cell_data(Cell(config, samples=SAMPLES.get(arguments.data)))
-            tell = lambda done, model=model: print(
-                f"{arguments.data} {model}: {done} of {TRIALS[arguments.data]} trials done", flush=True
-            )
+            tell = lambda done, model=model: print(f"{arguments.data} {model}: {done} of {trials} trials done", flush=True)
             journal = arguments.journals / f"{arguments.data}-{model}"
-            study, metric = search(
-                config, data, journal, trials=TRIALS[arguments.data], space=space, first=first, progress=tell
-            )
+            study, metric = search(config, data, journal, trials=trials, space=space, first=first, progress=tell)
             write_text(path, json_text(record(config, space, metric, study), indent=1) + "\n")
             forget_programs()
         found = json.loads(path.read_text())
