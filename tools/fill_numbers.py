@@ -112,6 +112,28 @@ def patients() -> str:
     return _ranked(_columns("sepsis"), ["test AUROC"])
 
 
+OVERVIEW = {  # title: table, its column
+    "Character Trajectories, 30 % dropped, accuracy": ("character", "30 %"),
+    "Speech Commands, accuracy": ("speech", paper.SPEECH),
+    "Sepsis, AUROC": ("sepsis", paper.SEPSIS),
+    "MuJoCo as run, 30 % dropped, MSE": ("mujoco", "30 %"),
+    "10,000 simulations, 30 % dropped, MSE": ("simulations", "30 %"),
+}
+
+
+def overview() -> str:
+    """Every model on every data set, in the paper's order; the best of a column in bold, below them the paper's LEAP."""
+    columns = [next(c for c in _columns(study) if c["label"] == label) for study, label in OVERVIEW.values()]
+    lines = [f"| model | {' | '.join(OVERVIEW)} |", f"|---|{'---:|' * len(columns)}"]
+    for row in dict.fromkeys(row for column in columns for row in column["cells"]):
+        scores = [render.score(column["cells"].get(row) or {"scores": []}) for column in columns]
+        name = f"*{row}*" if row in HONEST.values() else row
+        lines.append(f"| {name} | {' | '.join(f'**{one.text}**' if one.bold else one.text for one in scores)} |")
+    figures = [paper.cell(study, "LEAP", label) for study, label in OVERVIEW.values()]
+    lines.append(f"| the paper's LEAP | {' | '.join(f'{one[0]:.3f}' if one else '' for one in figures)} |")
+    return "\n".join(lines) + "\n"
+
+
 def released() -> str:
     """What tools/released.py found, by seed."""
     lines = ["| seed | test accuracy | its decoder taken away | predictions that stay | tr ∂f/∂h | ε = ±1 | ε uniform |"]
@@ -231,6 +253,7 @@ TABLES = {
     "hopper": hopper,
     "characters": characters,
     "letters": letters,
+    "overview": overview,
     "hoppers": hoppers,
     "simulations": simulations,
     "words": words,

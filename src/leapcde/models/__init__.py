@@ -92,7 +92,7 @@ MODELS: dict[str, ModelInfo] = {
         "Jhin, Jo et al., AAAI 2023",
         ("continuous", "path", "learned-path"),
         {"residual": False},
-        revision=2,  # h starts as oscillators
+        revision=2,  # h starts as oscillators; all three fields are regularised
     ),
     "leap+": ModelInfo(
         Leap,

@@ -123,7 +123,7 @@ class Leap(Model):
         return Path(Y.times / self.rate, Y.values, Y.left, Y.right)
 
     def regularised(self):
-        return self.k
+        return self.k, self.f, self.g
 
     # ------------------------------------------------------------------------------------------------------------
 
