@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import equinox as eqx
@@ -144,6 +145,9 @@ def test_h_starts_as_oscillators(hidden, f_width):
 
 
 def test_without_swings_f_starts_random():
+    ahead = replace(SPEC, task="forecasting", output=(2, 3))
+    by_default = [build("leap", spec, hidden=4, f_width=8).f.net.layers[-1].weight for spec in (SPEC, ahead)]
+    assert [np.count_nonzero(weight) for weight in by_default] == [8, 32]  # forecasters do not swing unless asked to
     plain, swung = (build("leap", SPEC, hidden=4, f_width=8, swings=swings) for swings in (0.0, 4.0))
     weights = [np.asarray(model.f.net.layers[-1].weight) for model in (plain, swung)]
     assert np.count_nonzero(weights[0]) == weights[0].size and np.count_nonzero(weights[1]) == 8  # two pairs, both signs
