@@ -15,6 +15,7 @@ from scipy.interpolate import CubicSpline
 
 from leapcde.batches import Batch
 from leapcde.errors import InputError
+from leapcde.losses import weight_norms
 from leapcde.models import Spec, build
 from leapcde.paths import fit_path
 from test_paths import observations
@@ -153,6 +154,23 @@ def test_without_swings_f_starts_random():
     assert np.count_nonzero(weights[0]) == weights[0].size and np.count_nonzero(weights[1]) == 8  # two pairs, both signs
     for name, gain in (("φ_h", 0.1), ("m", 3.0)):
         np.testing.assert_allclose(getattr(swung, name).weight, gain * getattr(plain, name).weight, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("option", "value", "wanted"), [("decoder_span", 0.0, "above 0"), ("swings", np.nan, "at least 0")])
+def test_a_start_that_cannot_be_is_refused(option, value, wanted):
+    with pytest.raises(InputError, match=f"{option}={value}: give a number {'of ' * (option == 'swings')}{wanted}"):
+        build("leap", SPEC, **{option: value})
+
+
+def test_the_weight_penalty_reaches_every_field():
+    model = build("leap", SPEC, hidden=4, f_width=8)
+    slopes = eqx.filter_grad(lambda model: weight_norms(model.regularised()))(model)
+    touched = {name for name in ("φ_e", "k", "φ_h", "f", "m", "φ_z", "g", "head") if _any_slope(getattr(slopes, name))}
+    assert touched == {"k", "f", "g"}
+
+
+def _any_slope(part) -> bool:
+    return any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(eqx.filter(part, eqx.is_inexact_array)))
 
 
 def test_joint_solve_and_prediction(case):

@@ -18,7 +18,7 @@ from ..models import MODELS
 from .run import RunConfig
 
 PROTOCOL = 1  # of what a cell does with its settings and data; raise it when numbers change for another reason than these
-# (a model that changes has its own `revision`)
+# and for all models; one that changes alone has its own `revision`.
 NOTHING = "none"  # TOML has no word for it
 KINDS = ("table", "figure")
 

@@ -162,7 +162,8 @@ def _problem(key: str, value: Any, known: dict[str, inspect.Parameter]) -> str:
     fits = {
         "int": number and isinstance(value, int) and value > 0,
         "Whole": number and isinstance(value, int) and value >= 0,
-        "float": number and not value < 0,  # pyright: ignore[reportOptionalOperand]
+        "float": number and 0 <= value < math.inf,  # pyright: ignore[reportOptionalOperand]
+        "Positive": number and 0 < value < math.inf,  # pyright: ignore[reportOptionalOperand]
         "bool": isinstance(value, bool),
         "str": isinstance(value, str),
         "dict": isinstance(value, dict),
@@ -171,6 +172,7 @@ def _problem(key: str, value: Any, known: dict[str, inspect.Parameter]) -> str:
         "int": "a whole number above 0",
         "Whole": "a whole number, 0 or more",
         "float": "a number of at least 0",
+        "Positive": "a number above 0",
         "bool": "true or false",
         "str": "text",
     }

@@ -15,6 +15,7 @@ from ..heads import Head
 from ..solve import Solver
 
 Whole = int  # an option that may be zero; plain `int` is a size, at least one
+Positive = float  # an option that may not be zero; plain `float` may
 
 TASKS = ("classification", "regression", "forecasting")
 

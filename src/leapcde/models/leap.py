@@ -31,7 +31,7 @@ from ..losses import path_loss
 from ..paths import Path, add_channels, clock_path, join_linear, resampled, with_linear
 from ..solve import Solver, solution_path, solve
 from ..trace import NOISES, draw_noise, value_and_divergence
-from .base import Batch, Model, Output, Spec, make_head, make_solver
+from .base import Batch, Model, Output, Positive, Spec, make_head, make_solver
 
 
 class Leap(Model):
@@ -78,7 +78,7 @@ class Leap(Model):
         density: str = "trajectory",  # ĥ starts at h(t_{i−1}); "restart": at the preimage of x_{i−1} under m
         tie: str = "values",  # what Y is compared with: observed "values", or "all" channels of X
         decoder_steps: int | None = 24,  # steps of the joint solve; None steps at every knot, as the paper does
-        decoder_span: float = 10.0,
+        decoder_span: Positive = 10.0,
         anchored: bool = True,  # forecasts start from the last observed value
         solver: str = "midpoint",
         solver_options: dict[str, Any] | None = None,
