@@ -159,11 +159,12 @@ def _problem(key: str, value: Any, known: dict[str, inspect.Parameter]) -> str:
     if value is None and "None" in kind:
         return ""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    amount: Any = value if number else math.nan  # which is neither above nor below anything
     fits = {
         "int": number and isinstance(value, int) and value > 0,
         "Whole": number and isinstance(value, int) and value >= 0,
-        "float": number and 0 <= value < math.inf,  # pyright: ignore[reportOptionalOperand]
-        "Positive": number and 0 < value < math.inf,  # pyright: ignore[reportOptionalOperand]
+        "float": 0 <= amount < math.inf,
+        "Positive": 0 < amount < math.inf,
         "bool": isinstance(value, bool),
         "str": isinstance(value, str),
         "dict": isinstance(value, dict),
