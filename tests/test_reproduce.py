@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from leapcde.experiments.records import read_all
 from leapcde.experiments.studies import STUDIES, names
+from leapcde.models import MODELS
 from test_cli import leapcde
 
 MINE = """
@@ -60,6 +63,8 @@ def test_a_record_proves_itself(tmp_path):
     before = sorted(tmp_path.rglob("*"))
     (same,) = leapcde("rerun", record, "--json").json["cells"]
     assert same["same"] and same["recorded"] == same["now"] and same["changed"] == [] and sorted(tmp_path.rglob("*")) == before
+    with mock.patch.dict(MODELS, gru=replace(MODELS["gru"], revision=2)):
+        assert leapcde("rerun", record, "--json").json["cells"][0]["changed"] == ["revision of the model"]
     kept = json.loads(record.read_text())
     kept["metrics"]["validation"]["mse"] = np.nextafter(kept["metrics"]["validation"]["mse"], 1.0)
     record.write_text(json.dumps(kept))

@@ -83,7 +83,8 @@ def again(old: Record, data_dir: str | None = None, *, on_progress: Callable[[Pr
         raise TrainingError(f"{old['name']}: {swept.failures[0].message}")
     new = swept.records[0]
     metric = metric_of(old)
-    changed = [key for key in ("data_hash", "versions", "hardware", "commit") if old[key] != new[key]]
+    around = {"key": "revision of the model", "data_hash": "data"}  # the settings are the record's own, so the key tells this
+    changed = [around.get(key, key) for key in (*around, "versions", "hardware", "commit") if old[key] != new[key]]
     figures = {"metric": metric, "recorded": old["metrics"]["test"][metric], "now": new["metrics"]["test"][metric]}
     return {"cell": old["name"], **figures, "same": _figures(old) == _figures(new), "changed": changed}
 
