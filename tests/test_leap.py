@@ -169,6 +169,15 @@ def test_the_weight_penalty_reaches_every_field():
     assert touched == {"k", "f", "g"}
 
 
+@pytest.mark.parametrize(
+    ("values", "task", "alpha"), [(2, "classification", 1.0), (20, "regression", 0.15), (20, "forecasting", 1e-3)]
+)
+def test_many_channels_are_followed_less_closely(values, task, alpha):
+    """‖Y − x‖² is a sum over channels: with α = 1 it drowns the task's loss where there are many."""
+    spec = Spec(task, values=values, channels=values + 1, output=(3, values) if task == "forecasting" else (3,), span=16.0)
+    assert build("leap", spec, hidden=4, f_width=8).alpha == pytest.approx(alpha)
+
+
 def _any_slope(part) -> bool:
     return any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(eqx.filter(part, eqx.is_inexact_array)))
 

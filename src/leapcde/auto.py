@@ -14,6 +14,7 @@ from .models.base import Model
 from .train import TrainConfig
 
 FEW = 500  # samples, of which so few steps are made that each may be longer
+PENALTY = 0.003  # of classifiers, which overfit without one (decision 9)
 UPDATES = 1700  # how many steps of the optimiser a run should have, if time allows
 MEMORY = 2e9  # bytes that one training step may keep for its backward pass before it recomputes them instead
 LONG = 20.0  # seconds of training from which a person wants to know before
@@ -37,16 +38,17 @@ def model_options(name: str, channels: int, lengths: np.ndarray, batch: int) -> 
     return {key: value for key, value in found.items() if key in known}
 
 
-def training_options(samples: int) -> dict[str, Any]:
-    """Batch, epochs, patience and the highest rate of the cosine schedule for so many training samples.
+def training_options(samples: int, task: str) -> dict[str, Any]:
+    """Batch, epochs, patience, the highest rate of the cosine schedule and the weight penalty for so many training samples.
 
-    >>> training_options(1700)
-    {'batch': 32, 'epochs': 31, 'patience': 8, 'rate': 0.002}
+    >>> training_options(1700, "classification")
+    {'batch': 32, 'epochs': 31, 'patience': 8, 'rate': 0.002, 'weight_penalty': 0.003}
     """
     batch = int(np.clip(2 ** np.floor(np.log2(max(samples, 1) / 40 + 1e-9)), 8, 128))
     steps = -(-samples // batch)
     epochs = int(np.clip(UPDATES // steps, 20, 150))
-    return {"batch": batch, "epochs": epochs, "patience": max(8, epochs // 4), "rate": 4e-3 if samples < FEW else 2e-3}
+    found = {"batch": batch, "epochs": epochs, "patience": max(8, epochs // 4), "rate": 4e-3 if samples < FEW else 2e-3}
+    return {**found, "weight_penalty": PENALTY if task == "classification" else 0.0}
 
 
 def training_seconds(model: Model, lengths: np.ndarray, config: TrainConfig) -> float:

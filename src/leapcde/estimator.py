@@ -107,7 +107,7 @@ class Estimator(BaseEstimator):
         params = self.get_params()
         mine = {key: params[key] for key in ("epochs", "batch", "rate") if params[key] is not None}
         settings = {
-            **auto.training_options(samples),
+            **auto.training_options(samples, self.task),
             "stop_on": "validation",
             "seed": _seed(params["random_state"]),
         }

@@ -15,7 +15,7 @@ def own_run(asked: RunConfig, training: dict[str, Any]) -> tuple[RunConfig, Data
     """The whole config of a run, and its data. None in `training` means: choose."""
     loaded = load_data(asked)
     given = {key: value for key, value in training.items() if value is not None}
-    chosen = {**auto.training_options(len(loaded.train)), "stop_on": "validation", **given}
+    chosen = {**auto.training_options(len(loaded.train), loaded.task), "stop_on": "validation", **given}
     if loaded.task != "classification":
         chosen.pop("class_weight", None)
     config = TrainConfig(**chosen)

@@ -72,7 +72,7 @@ class Leap(Model):
         f_width: int = 128,
         timed: bool = False,  # f(h, t) instead of f(h)
         mapping: str = "linear",  # m: "linear" (J_m = W) or "mlp"
-        alpha: float | None = None,  # how closely Y follows the observations; None: 1, and 0.001 in forecasting
+        alpha: float | None = None,  # how closely Y follows the observations; None: 1, 3/dim x if less, 0.001 in forecasting
         beta: float = 1e-6,  # weight of the log-density; 0 is the paper's "LEAP without likelihood"
         noise: str = "rademacher",  # ε: "rademacher", "gaussian", or "exact" for the true trace
         density: str = "trajectory",  # ĥ starts at h(t_{i−1}); "restart": at the preimage of x_{i−1} under m
@@ -104,7 +104,7 @@ class Leap(Model):
         self.φ_z = Dense(start, D, key=next(keys))
         self.g = CDEField(D, C, depth=g_depth or depth, activation=g_activation or activation, key=next(keys), **cde)
         self.head = make_head(spec, D, key=next(keys), anchored=anchored)
-        alpha = (1e-3 if spec.task == "forecasting" else 1.0) if alpha is None else alpha
+        alpha = (1e-3 if spec.task == "forecasting" else min(1.0, 3 / spec.values)) if alpha is None else alpha
         self.alpha, self.beta, self.noise, self.density, self.tie = float(alpha), float(beta), noise, density, tie
         self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
         self.residual, self.solver = residual, make_solver(solver, solver_options)
