@@ -36,6 +36,9 @@ def _write(folder: Path, entry: Entry, score: float) -> records.Record:
     arrays = {}
     if metric == "mse":
         arrays = {"error": score + rng.normal(0, 0.1 * score, (30, 10)), "sequence": np.repeat(np.arange(6), 5)}
+    else:
+        truth = np.arange(200) % 2
+        arrays = {"truth": truth, "scores": np.eye(2)[np.where(rng.random(200) < score, truth, 1 - truth)]}
     if cell.paths:
         t = np.tile(np.linspace(0, 9, 20), (3, 1))
         X = np.stack([np.sin(t), np.cos(t)], -1) * np.arange(1, 4)[:, None, None] + np.arange(3)[:, None, None] * t[..., None]

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import roc_auc_score
 
 from fakes import fake_records
 from leapcde.datasets import load
@@ -18,7 +19,7 @@ from leapcde.experiments.config import from_toml, to_toml
 from leapcde.experiments.differences import against_paper
 from leapcde.experiments.figures import figure
 from leapcde.experiments.reproduce import ask, experiments_of, grid_of
-from leapcde.experiments.statistics import cluster_bootstrap, paired_t, ranks, same_as_best
+from leapcde.experiments.statistics import cluster_bootstrap, lead, paired_t, ranks, same_as_best
 from leapcde.experiments.studies import STUDIES, preset
 from leapcde.experiments.tables import by_key, table
 from leapcde.models import MODELS, build, options_of
@@ -151,6 +152,22 @@ def test_the_bootstrap_by_sequence_is_not_fooled_by_windows_that_repeat():
     assert fair == cluster_bootstrap(ours, np.zeros(320), sequence)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "auroc"])
+def test_a_lead_is_the_difference_of_scores_and_its_interval_that_of_a_bootstrap(metric):
+    rng = np.random.default_rng(2)
+    truth = (rng.random(800) < 0.2).astype(int)
+    shared = truth + rng.normal(size=800)  # both models err on the same samples
+    scores = [np.round(np.stack([np.zeros(800), 2 * (shared + s * rng.normal(size=800)) - 1], 1), 1) for s in (0.3, 0.8)]
+    of = {"accuracy": lambda y, s: np.mean(s.argmax(1) == y), "auroc": lambda y, s: roc_auc_score(y, s[:, 1])}[metric]
+    found = lead(metric, truth, scores[:1], scores[1:])
+    assert np.isclose(found.difference, of(truth, scores[0]) - of(truth, scores[1])) and found.samples == 800
+    draws = rng.integers(800, size=(1000, 800))
+    low, high = np.quantile([of(truth[d], scores[0][d]) - of(truth[d], scores[1][d]) for d in draws], [0.025, 0.975])
+    assert np.allclose([found.low, found.high], [low, high], atol=0.1 * (high - low))
+    twice = lead(metric, truth, scores, scores[1:])  # of two seeds the mean
+    assert np.isclose(twice.difference, found.difference / 2) and lead(metric, truth, scores, scores)[:3] == (0, 0, 0)
+
+
 def test_ranks_and_critical_difference():
     """Demšar (2006): with ten data sets and five models, the critical difference at 5 % is 1.93."""
     scores = {name: list(np.random.default_rng(i).random(10)) for i, name in enumerate("abcde")}
@@ -229,12 +246,17 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     assert [one.name for one in ones] == list(STUDIES)
     for one in ones:
         if one.kind == "table":
-            assert len(grid_of(one, found, tmp_path)[1].rows) == (10 if one.name == "t-tests" else len(one.rows))
+            lines = {"t-tests": 10, "margins": len(one.rows) - 1}.get(one.name, len(one.rows))
+            assert len(grid_of(one, found, tmp_path)[1].rows) == lines
         else:
             assert figure(one, by_key(found), tmp_path)["charts"]
     tests, grid = grid_of(preset("t-tests", "standard"), found, tmp_path)
     assert tests["windows"] == 30 and tests["sequences"] == 6 and len(grid.rows) == 10
     assert "29 degrees of freedom" in grid.notes[0] and tests["against"]["NCDE"][0]["t"] < -5
+    _, leads = grid_of(preset("margins", "standard"), found, tmp_path)
+    assert leads.header[1:] == ["Character Trajectories", "Speech Commands", "PhysioNet Sepsis"]
+    assert all(" to " in cell.text for row in leads.rows for cell in row[1:])
+    assert grid_of(preset("margins", "standard"), [r for r in found if r["model"] != "leap"], tmp_path) == (None, None)
     charts = {
         name: figure(preset(name, "standard"), by_key(found), tmp_path)["charts"] for name in ("sensitivity", "umap", "cost")
     }

@@ -15,12 +15,14 @@ from ..errors import InputError, LeapError, Problems, TrainingError
 from . import draw, records, render, studies
 from .config import Cell, Experiment, from_toml
 from .figures import figure
+from .margins import margin_grid, margins
 from .records import Record
 from .sweep import Progress, Swept, sweep
 from .tables import by_key, cell_of, metric_of, table
 from .ttests import t_grid, t_tests
 
 TABLES, FIGURES = "tables", "figures"
+_BY_SAMPLE = {"t-tests": (t_tests, t_grid), "margins": (margins, margin_grid)}  # tables that need more than scores
 
 
 class Asked(NamedTuple):
@@ -111,9 +113,10 @@ def write_all(experiments: Sequence[Experiment], found: Sequence[Record], folder
 
 def grid_of(one: Experiment, found: Sequence[Record], folder: Path) -> tuple[dict[str, Any] | None, render.Grid | None]:
     """The data of a table, and the table laid out."""
-    if one.name == "t-tests":
-        tests = t_tests(one, by_key(found), folder)
-        return tests, None if tests is None else t_grid(tests)
+    if one.name in _BY_SAMPLE:
+        make, lay_out = _BY_SAMPLE[one.name]
+        tests = make(one, by_key(found), folder)
+        return tests, None if tests is None else lay_out(tests)
     made = table(one, by_key(found))
     return made, render.grid(made)
 

@@ -40,6 +40,42 @@ class Ranks(NamedTuple):
     sets: int
 
 
+class Lead(NamedTuple):
+    difference: float  # score of ours minus the other's
+    low: float  # 95 % interval
+    high: float
+    samples: int
+
+
+def lead(metric: str, truth: np.ndarray, ours: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> Lead:
+    """How far `ours` is ahead in accuracy or AUROC on the same samples; both are class scores, one array a seed.
+
+    The interval is for other samples of the same kind. An AUROC is a mean over positives of how many negatives lie below,
+    and over negatives of how many positives lie above: its variance is the sum of both means' (DeLong).
+
+    >>> sure, unsure = np.array([[0, 1], [1, 0], [0, 1]]), np.array([[1, 0], [1, 0], [0, 1]])
+    >>> round(lead("accuracy", np.array([1, 0, 1]), [sure], [unsure]).difference, 3)
+    0.333
+    """
+    a, b = (
+        [np.mean(part, axis=0) for part in zip(*(_parts(metric, truth, s) for s in all), strict=True)] for all in (ours, other)
+    )
+    differences = [x - y for x, y in zip(a, b, strict=True)]
+    middle, variance = float(differences[0].mean()), sum(d.var(ddof=1) / len(d) for d in differences)
+    half = float(stats.norm.ppf(1 - LEVEL / 2) * np.sqrt(variance))
+    return Lead(middle, middle - half, middle + half, len(truth))
+
+
+def _parts(metric: str, truth: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:
+    """Numbers by sample whose mean is the metric: of all samples, or of positives and, the other way round, negatives."""
+    if metric == "accuracy":
+        return [(scores.argmax(1) == truth).astype(float)]
+    score = scores[:, 1] - scores[:, 0]
+    positive, negative = np.sort(score[truth == 1]), np.sort(score[truth == 0])
+    below = lambda some, of: (np.searchsorted(of, some, "left") + np.searchsorted(of, some, "right")) / (2 * len(of))
+    return [below(score[truth == 1], negative), 1 - below(score[truth == 0], positive)]
+
+
 def paired_t(ours: np.ndarray, other: np.ndarray) -> Paired:
     """The paper's test: H₀ E_ours ≥ E_other against H₁ E_ours < E_other, over windows taken as independent.
 

@@ -149,6 +149,7 @@ STUDIES: dict[str, Study] = {
             "The paper shows GRU-Δt and NCDE.",
             smoke_rows=("GRU-Δt", "NCDE", "LEAP"),
         ),
+        Study("margins", "LEAP's lead on the same test samples", "table", ALL, SETS[:3], honest=True),
         Study(
             "layers-classification",
             "Learnable layers in place of a learned path: classification",
