@@ -13,6 +13,7 @@ from typing import Any
 from leapcde.experiments import paper, render
 from leapcde.experiments.honesty import is_honest
 from leapcde.experiments.records import read_all
+from leapcde.experiments.reproduce import grid_of
 from leapcde.experiments.studies import HONEST, preset
 from leapcde.experiments.tables import METRICS, by_key, metric_of, score, spread, table
 from leapcde.metrics import LOWER_IS_BETTER
@@ -112,6 +113,46 @@ def patients() -> str:
     return _ranked(_columns("sepsis"), ["test AUROC"])
 
 
+def _scores(corner: str, columns: dict[str, dict[str, Any]]) -> list[str]:
+    """Rows times columns, the best of a column in bold; honest rows in italics."""
+    lines = [f"| {corner} | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
+    for row in dict.fromkeys(row for column in columns.values() for row in column["cells"]):
+        scores = [render.score(column["cells"].get(row) or {"scores": []}) for column in columns.values()]
+        name = f"*{row}*" if row in HONEST.values() else row
+        lines.append(f"| {name} | {' | '.join(f'**{one.text}**' if one.bold else one.text for one in scores)} |")
+    return lines
+
+
+def leads() -> str:
+    """LEAP's lead over every row on the same test samples."""
+    folder = ROOT / "results" / "standard"
+    grid = grid_of(preset("margins", "standard"), read_all(folder), folder)[1]
+    assert grid is not None
+    return render.markdown(grid._replace(notes=[])).split("\n\n", 1)[1].strip() + "\n"
+
+
+def _begun(corner: str, *studies: str) -> str:
+    """The columns of which more than one row was run."""
+    found = {column["label"]: column for study in studies for column in _columns(study)}
+    run = lambda column: sum(bool(cell and cell["scores"]) for cell in column["cells"].values())
+    return "\n".join(_scores(corner, {label: column for label, column in found.items() if run(column) > 1})) + "\n"
+
+
+def layers() -> str:
+    """Learnable layers in place of a learned path, and LEAP without likelihood."""
+    return _begun("model", "layers-classification", "layers-forecasting")
+
+
+def alphas() -> str:
+    """LEAP with α = β."""
+    return _begun("α = β", "sensitivity")
+
+
+def ratios() -> str:
+    """LEAP with β = 1e-4 and several α / β."""
+    return _begun("α / β", "ratio")
+
+
 OVERVIEW = {  # title: table, its column
     "Character Trajectories, 30 % dropped, accuracy": ("character", "30 %"),
     "Speech Commands, accuracy": ("speech", paper.SPEECH),
@@ -124,11 +165,7 @@ OVERVIEW = {  # title: table, its column
 def overview() -> str:
     """Every model on every data set, in the paper's order; the best of a column in bold, below them the paper's LEAP."""
     columns = [next(c for c in _columns(study) if c["label"] == label) for study, label in OVERVIEW.values()]
-    lines = [f"| model | {' | '.join(OVERVIEW)} |", f"|---|{'---:|' * len(columns)}"]
-    for row in dict.fromkeys(row for column in columns for row in column["cells"]):
-        scores = [render.score(column["cells"].get(row) or {"scores": []}) for column in columns]
-        name = f"*{row}*" if row in HONEST.values() else row
-        lines.append(f"| {name} | {' | '.join(f'**{one.text}**' if one.bold else one.text for one in scores)} |")
+    lines = _scores("model", dict(zip(OVERVIEW, columns, strict=True)))
     figures = [paper.cell(study, "LEAP", label) for study, label in OVERVIEW.values()]
     lines.append(f"| the paper's LEAP | {' | '.join(f'{one[0]:.3f}' if one else '' for one in figures)} |")
     return "\n".join(lines) + "\n"
@@ -254,6 +291,10 @@ TABLES = {
     "characters": characters,
     "letters": letters,
     "overview": overview,
+    "leads": leads,
+    "layers": layers,
+    "alphas": alphas,
+    "ratios": ratios,
     "hoppers": hoppers,
     "simulations": simulations,
     "words": words,

@@ -80,7 +80,7 @@ def score(cell: dict[str, Any]) -> Text:
     """
     if not cell["scores"]:
         return Text("–")
-    places = 3 if cell["mean"] >= 0.1 else 4
+    places = 3 if cell["mean"] >= 0.1 else 4 if cell["mean"] >= 0.01 else 5
     text = f"{cell['mean']:.{places}f}" + ("" if cell["std"] is None else f" ± {cell['std']:.{places}f}")
     return Text(text, bool(cell.get("best")), cell["mean"])
 
