@@ -182,7 +182,7 @@ def test_ranks_and_critical_difference():
 def test_same_as_best_needs_seeds():
     assert same_as_best([0.9, 0.91, 0.92], [0.89, 0.92, 0.91]) is True
     assert same_as_best([0.9, 0.91, 0.92], [0.5]) is False
-    assert same_as_best([0.9], [0.9]) is None and same_as_best([0.9, 0.8], [0.9, 0.8]) is True
+    assert same_as_best([0.9, 0.8], [0.9, 0.8]) is None and same_as_best([0.9, 0.8, 0.7], [0.9, 0.8, 0.7]) is True
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

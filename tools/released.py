@@ -67,7 +67,7 @@ class AsReleased(Model):
 def main() -> None:
     compute_on_one_thread()
     spend = budgets.budget("standard")
-    config = budgets.config(spend, DATA, DROP, "leap", {}, {})
+    config = budgets.config(spend, DATA, DROP, "leap", {"swings": 0.0}, {})
     data = load_data(config)
     runs = json.loads(FILE.read_text())["runs"] if FILE.exists() else {}
     for seed in budgets.seeds(spend, DATA, "gru"):

@@ -31,7 +31,6 @@ def model_options(name: str, channels: int, lengths: np.ndarray, batch: int) -> 
     known = options_of(name)
     wide = channels > 32
     found: dict[str, Any] = {"hidden": 32 if wide else 40, "width": 64 if wide else 100, "depth": 2 if wide else 3}
-    found["decoder_steps"] = int(np.clip(np.median(lengths), 4, 24))
     kept = float(lengths.max()) * batch * 4 * 2 * (found["hidden"] * channels + found["width"] * found["depth"])
     if kept > MEMORY:
         found["solver_options"] = {"checkpoint": True}

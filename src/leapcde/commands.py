@@ -25,7 +25,9 @@ BatchSize = Annotated[int | None, typer.Option(help="Samples a step.")]
 Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
 Schedule = Annotated[str | None, typer.Option(help="constant, cosine or plateau.")]
 Patience = Annotated[int | None, typer.Option(help="Stop after so many epochs without a better loss.")]
-Penalty = Annotated[float | None, typer.Option(help="Times Σ‖θ‖ of the vector field. Default: 0.003 for classes, else 0.")]
+Penalty = Annotated[
+    float | None, typer.Option(help="Times Σ‖θ‖ of what the model regularises. fit: 0.003 for classes, else 0.")
+]
 Balanced = Annotated[bool, typer.Option("--balanced/--not-balanced", help="Weigh classes by how rare they are.")]
 PathName = Annotated[str, typer.Option(help="natural, linear, hermite (causal) or rectilinear (causal).")]
 TimeChannel = Annotated[bool, typer.Option("--time-channel/--no-time-channel", help="Time as a channel of X.")]

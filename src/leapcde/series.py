@@ -341,7 +341,7 @@ def _clock(values: Any, where: str, problems: Problems) -> np.ndarray | None:
     """Times as numbers; dates and durations become seconds."""
     found = _seconds(values)
     if found is None:
-        found = _numbers(values, where, problems, "give times as numbers or dates", text_ok=False)
+        found = _numbers(values, where, problems, "give times as numbers or dates such as 2024-05-01 10:00", text_ok=False)
     return None if found is None else np.atleast_1d(found).astype(np.float64)
 
 

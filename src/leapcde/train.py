@@ -94,9 +94,13 @@ class History:
         return best
 
     def stale(self, name: str) -> int:
-        """How many epochs have passed since the lowest value of a column."""
-        values = self.column(name)
-        return len(values) - 1 - int(np.argmin(values)) if values else 0
+        """How many epochs have passed since the lowest value of a column.
+
+        >>> History([{"loss": 0.5}, {"loss": np.nan}, {"loss": 0.4}]).stale("loss")
+        0
+        """
+        values = np.nan_to_num(self.column(name), nan=np.inf)  # an epoch without a loss is not the lowest
+        return len(values) - 1 - int(np.argmin(values)) if len(values) else 0
 
 
 class State(NamedTuple):

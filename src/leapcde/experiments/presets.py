@@ -101,7 +101,8 @@ def paper_options(data: str, model: str) -> dict[str, Any]:
     if model not in ("leap", "leap+"):
         return options
     weight = _ALPHA_BETA[_known(data)]
-    return {**options, "alpha": weight, "beta": weight, "decoder_steps": None}
+    start = {"swings": 0.0} if "swings" in known else {}  # the paper says nothing of how it starts: random weights
+    return {**options, **start, "alpha": weight, "beta": weight, "decoder_steps": None}
 
 
 def seeds(data: str) -> tuple[int, ...]:

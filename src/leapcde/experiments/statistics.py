@@ -117,7 +117,7 @@ def same_as_best(best: Sequence[float], other: Sequence[float]) -> bool | None:
         if 1 in (len(best), len(other))
         else (best, other)
     )
-    if len(a) != len(b) or len(a) < 2:
+    if len(a) != len(b) or len(a) < 3:  # of two differences a test says nothing
         return None
     difference = np.asarray(a) - np.asarray(b)
     if np.ptp(difference) <= 1e-9 * max(abs(difference)):  # no spread to measure it by

@@ -116,7 +116,7 @@ def _megabytes(count: int | None) -> float | None:
 def _mark_best(cells: dict[str, dict[str, Any] | None], *, lower: bool) -> None:
     """The best mean, and all rows that a paired test over seeds cannot tell from it."""
     there = {row: cell for row, cell in cells.items() if cell and cell["scores"] and not np.isnan(cell["mean"])}
-    if not there:
+    if len(there) < 2:
         return
     best = (min if lower else max)(there.values(), key=lambda cell: cell["mean"])
     for cell in there.values():

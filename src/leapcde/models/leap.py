@@ -61,7 +61,8 @@ class Leap(Model):
         *,
         key,
         residual: bool,  # leap+: Y = X + m(h)
-        swings: float | None = None,  # of the fastest oscillator that h starts as; 0: f random; None: 4, in forecasting 0
+        swings: float
+        | None = None,  # of the fastest oscillator that h starts as; 0: f random; None: 4 or steps/4, 0 in forecasting
         hidden: int = 48,  # D_h, the size of e, h and z
         width: int = 64,  # of k and g
         depth: int = 2,  # hidden layers of k and g
@@ -94,7 +95,7 @@ class Leap(Model):
         cde = {"width": width, "linear_first": linear_first}
         self.φ_e = Dense(start, D, key=next(keys))
         # A straight Y tells z only where it ends: so h starts as oscillators. e grows, so φ_h (or k) starts small (decision 9).
-        swings = (0.0 if spec.task == "forecasting" else 4.0) if swings is None else swings
+        swings = (0.0 if spec.task == "forecasting" else min(4.0, (decoder_steps or 16) / 4)) if swings is None else swings
         of_k, of_φ, of_m = (1.0, 0.1, 3.0) if swings else (0.1, 1.0, 1.0)
         self.k = CDEField(D, C, depth=depth, activation=activation, gain=of_k, key=next(keys), **cde)
         self.φ_h = Dense(D, D, gain=of_φ, key=next(keys))
