@@ -239,10 +239,10 @@ def predict(
     conformal = None if coverage is None else load(run).conformal_
     table = predictions_table(config, predictor, file, conformal=conformal, coverage=coverage)
     text = table.to_csv(index=False)
-    if predictor.frame.task == "classification" and config.train.class_weight and not quiet:
-        typer.echo("note: p(...) are no frequencies: training weighed rare classes up; 'fit --not-balanced' does not", err=True)
     if out is not None:
         write_text(out, text)
+    if predictor.frame.task == "classification" and config.train.class_weight and not quiet:
+        typer.echo("note: p(...) are no frequencies: training weighed rare classes up; 'fit --not-balanced' does not", err=True)
     if as_json:
         return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
     if out is None:

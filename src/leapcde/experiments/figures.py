@@ -153,7 +153,8 @@ def _ranks(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
     order = sorted(made.average, key=made.average.__getitem__)
     series = [{"name": name, "x": [made.average[name]], "y": [float(-i)], "err": None} for i, name in enumerate(order)]
     critical = f"critical difference {made.critical_difference:.2f} (Nemenyi, 5 %)"
-    title = f"{len(order)} of {len(experiment.rows)} models, those with all {made.sets} data sets, Friedman p = {made.friedman_p:.2g}, {critical}"
+    who = f"{len(order)} of {len(experiment.rows)} models, those with all {made.sets} data sets"
+    title = f"{who}, Friedman p = {made.friedman_p:.2g}, {critical}"
     pairs = {f"{a} – {b}": p for (a, b), p in made.wilcoxon_p.items()}
     more = {"kind": "ranks", "critical": made.critical_difference, "wilcoxon": pairs, "sets": made.sets}
     return [_chart(title, "average rank", "", series, **more)]

@@ -61,8 +61,7 @@ class Leap(Model):
         *,
         key,
         residual: bool,  # leap+: Y = X + m(h)
-        swings: float
-        | None = None,  # of the fastest oscillator that h starts as; 0: f random; None: 4 or steps/4, 0 in forecasting
+        swings: float | None = None,  # of the fastest oscillator h starts as; 0: f random; None: 4 or steps/4, forecasting: 0
         hidden: int = 48,  # D_h, the size of e, h and z
         width: int = 64,  # of k and g
         depth: int = 2,  # hidden layers of k and g
