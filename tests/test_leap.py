@@ -162,6 +162,11 @@ def test_a_start_that_cannot_be_is_refused(option, value, wanted):
         build("leap", SPEC, **{option: value})
 
 
+def test_no_oscillator_is_faster_than_four_steps():
+    few, told = (build("leap", SPEC, hidden=4, f_width=8, decoder_steps=4, swings=swings) for swings in (None, 1.0))
+    assert jax.tree.all(jax.tree.map(np.array_equal, eqx.filter(few, eqx.is_array), eqx.filter(told, eqx.is_array)))
+
+
 def test_the_weight_penalty_reaches_every_field():
     model = build("leap", SPEC, hidden=4, f_width=8)
     slopes = eqx.filter_grad(lambda model: weight_norms(model.regularised()))(model)

@@ -184,6 +184,9 @@ def test_table_with_missing_values_in_nullable_columns():
 
 def test_static_may_be_missing():
     assert np.isnan(read(table(age=[NAN, NAN, 50, 50, 50])).static[1, 0])
+    assert read(table(age=[60, NAN, NAN, 50, NAN])).static.ravel().tolist() == [50, 60]  # written once, on any row
+    with pytest.raises(InputError, match="'age' changes within the sample"):
+        read(table(age=[60, NAN, 50, NAN, 51]))
 
 
 # Mistakes in series

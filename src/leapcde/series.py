@@ -376,10 +376,12 @@ def _column(values: Any, where: str, problems: Problems) -> np.ndarray | None:
 
 
 def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems) -> np.ndarray:
-    """One value a sample from a column that repeats it on every row."""
+    """One value a sample from a column that repeats it on every row, or holds it on some."""
+    there = np.flatnonzero(~_missing(column))
+    owners, rows = np.unique(series.owner[there], return_index=True)
     first = column[series.offsets[:-1]]
-    again = np.repeat(first, series.lengths)
-    differs = (column != again) & ~(_missing(column) & _missing(again))
+    first[owners] = column[there[rows]]
+    differs = ~_missing(column) & (column != np.repeat(first, series.lengths))
     for row in _first_rows(differs, series.owner):
         where = _name(series, series.owner[row])
         problems.add(f"{where}: column {name!r} changes within the sample; it must hold one value a sample")
