@@ -211,6 +211,15 @@ def test_class_weights(pairs, labels):
             share(class_weight=weight)
 
 
+def test_the_loss_that_patience_watches_is_the_one_that_is_trained(pairs):
+    X, few = pairs[0][:24], np.where(np.arange(24) < 20, "falls", "rises")
+    fitted = LeapClassifier("gru", **{**QUICK, "epochs": 1}, validation=0.0, class_weight={"rises": 9.0}).fit(X, few)
+    loss = np.logaddexp(0, np.where(few == "rises", -1, 1) * fitted.decision_function(X))
+    (row,) = fitted.history_
+    assert row["loss"] == pytest.approx(loss.mean(), rel=1e-5)
+    assert row["val_loss"] == pytest.approx(np.average(loss, weights=np.where(few == "rises", 9, 1)), rel=1e-5)
+
+
 def test_own_validation_data_and_too_few_to_hold_out(pairs, labels):
     X, _ = pairs
     one = LeapClassifier("gru", **QUICK).fit(X[:40], labels[:40], validation=(X[40:], labels[40:]))

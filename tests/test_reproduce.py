@@ -141,7 +141,7 @@ def test_a_config_of_ones_own_is_run_from_toml(tmp_path):
     """What --toml prints can be changed and given back."""
     (tmp_path / "mine.toml").write_text(MINE)
     found = leapcde("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out")
-    assert found.code == 0 and "| ridge | **" in found.out and "Budget own: settings of its own" in found.out
+    assert found.code == 0 and "| ridge | 0.405 |" in found.out and "Budget own: settings of its own" in found.out
     printed = leapcde("reproduce", tmp_path / "mine.toml", "--toml")
     assert 'model = "ridge"' in printed.out and "[runs.train]" in printed.out
     (tmp_path / "bad.toml").write_text(MINE.replace('model = "ridge"', 'model = "rigde"'))

@@ -145,7 +145,7 @@ def fit(
                 stopped = _give_up(config, history)
             continue
         state = new
-        row.update(_validate(eqx.combine(state.params, static), task, validation))
+        row.update(_validate(eqx.combine(state.params, static), task, validation, step.weights))
         row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
         history.rows.append(row)
         if history.best(metric) is row:
@@ -356,9 +356,13 @@ def _give_up(config: TrainConfig, history: History) -> str:
     return message
 
 
-def _validate(model: Model, task: str, data: list[Bucket]) -> dict[str, float]:
-    found = measure(task, predict(model, data), targets(data))
-    return {"val_loss": found["loss" if task == "classification" else "mse"], **found}
+def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
+    predicted, truth = predict(model, data), targets(data)
+    found = measure(task, predicted, truth)
+    loss = found["loss" if task == "classification" else "mse"]
+    if weights is not None:  # what is watched must be what is trained, or patience ends too soon
+        loss = float(cross_entropy(jnp.asarray(predicted), jnp.asarray(truth), weights))
+    return {"val_loss": loss, **found}
 
 
 def _class_weights(task: str, train: list[Bucket], config: TrainConfig):
