@@ -155,7 +155,7 @@ def test_the_bootstrap_by_sequence_is_not_fooled_by_windows_that_repeat():
 @pytest.mark.parametrize("metric", ["accuracy", "auroc"])
 def test_a_lead_is_the_difference_of_scores_and_its_interval_that_of_a_bootstrap(metric):
     rng = np.random.default_rng(2)
-    truth = (rng.random(800) < 0.2).astype(int)
+    truth = (rng.random(800) < 0.5).astype(int)  # as many of both, so that both parts of DeLong's variance count
     shared = truth + rng.normal(size=800)  # both models err on the same samples
     scores = [np.round(np.stack([np.zeros(800), 2 * (shared + s * rng.normal(size=800)) - 1], 1), 1) for s in (0.3, 0.8)]
     of = {"accuracy": lambda y, s: np.mean(s.argmax(1) == y), "auroc": lambda y, s: roc_auc_score(y, s[:, 1])}[metric]

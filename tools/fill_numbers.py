@@ -148,11 +148,6 @@ def alphas() -> str:
     return _begun("α = β", "sensitivity")
 
 
-def ratios() -> str:
-    """LEAP with β = 1e-4 and several α / β."""
-    return _begun("α / β", "ratio")
-
-
 OVERVIEW = {  # title: table, its column
     "Character Trajectories, 30 % dropped, accuracy": ("character", "30 %"),
     "Speech Commands, accuracy": ("speech", paper.SPEECH),
@@ -294,7 +289,6 @@ TABLES = {
     "leads": leads,
     "layers": layers,
     "alphas": alphas,
-    "ratios": ratios,
     "hoppers": hoppers,
     "simulations": simulations,
     "words": words,

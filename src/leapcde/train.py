@@ -76,8 +76,8 @@ class TrainConfig:
 
 @dataclass
 class History:
-    """One row an epoch: epoch, train_loss, train_total, val_loss, metrics of the validation data, rate, seconds on the
-    wall and of the processor."""
+    """One row an epoch: epoch, train_loss, train_total, val_loss (classes weighed as in training), metrics of the validation
+    data, rate, seconds on the wall and of the processor."""
 
     rows: list[dict[str, float]] = field(default_factory=list)
 

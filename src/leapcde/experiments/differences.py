@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .config import Experiment
+from .paper import TABLES
 from .tables import Found, table
 
 _BUDGET = {
@@ -35,7 +36,7 @@ def against_paper(experiments: Sequence[Experiment], found: Found) -> list[dict[
     """One row for each figure of the paper for which there is one of ours."""
     rows = []
     for one in experiments:
-        if one.kind != "table" or one.name in ("t-tests", "margins"):
+        if one.name not in TABLES:
             continue
         for column in table(one, found)["columns"]:
             for row, cell in column["cells"].items():
