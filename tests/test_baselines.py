@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), static=2, span=16.0)
 FINE = {"solver": "rk4", "solver_options": {"substeps": 8}}
 SPAN = 4.0
+PACE = 10.0 / SPEC.span  # of the time channel of X
 
 
 def batch_of(spec=SPEC, seed=0, **how) -> Batch:
@@ -330,8 +331,8 @@ def test_ancde(attention):
 
     def oracle(model, seen):
         pairs = [spline_of(seen.t[seen.m[:, c] > 0], seen.x[seen.m[:, c] > 0, c]) for c in range(3)]
-        X = lambda t: np.concatenate([[t], [p[0](t) for p in pairs]])
-        dX = lambda t: np.concatenate([[1.0], [p[1](t) for p in pairs]])
+        X = lambda t: np.concatenate([[PACE * t], [p[0](t) for p in pairs]])
+        dX = lambda t: np.concatenate([[PACE], [p[1](t) for p in pairs]])
         h = dense(model.φ_h, np.concatenate([X(0.0), seen.static]))
         z = dense(model.φ_z, np.concatenate([attention_of(model, h) * X(0.0), seen.static]))
         knots = np.unique(seen.t)

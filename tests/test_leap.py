@@ -22,7 +22,8 @@ from test_paths import observations
 
 pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), span=16.0)
-SMALL = {"hidden": 6, "width": 7, "depth": 2, "f_width": 9, "alpha": 0.7, "beta": 0.3, "activation": "tanh"}
+SMALL = {"hidden": 6, "width": 7, "depth": 2, "f_width": 9, "alpha": 0.7, "beta": 0.3, "activation": "tanh", "span": 4.0}
+PACE = SMALL["span"] / SPEC.span  # of the time channel
 FINE = {"decoder_steps": 200, "solver": "rk4", "solver_options": {"substeps": 16}}
 
 
@@ -85,8 +86,8 @@ def encoded(model, batch, b):
     t, mask = np.asarray(batch.obs.times[b]), np.asarray(batch.obs.mask[b]) > 0
     x = np.asarray(batch.obs.values[b])
     splines = [spline_of(t[mask[:, c]], x[mask[:, c], c]) for c in range(3)]
-    X = lambda q: np.array([q, *[value(q) for value, _ in splines]])
-    dX = lambda q: np.array([1.0, *[slope(q) for _, slope in splines]])
+    X = lambda q: np.array([PACE * q, *[value(q) for value, _ in splines]])
+    dX = lambda q: np.array([PACE, *[slope(q) for _, slope in splines]])
     e = dense(model.φ_e, X(t[0]))
     for a, z in pairwise(t):  # knot by knot: held channels have corners there
         e = solve_ivp(lambda q, e: matrix(model.k, e) @ dX(q), (a, z), e, rtol=1e-9, atol=1e-10).y[:, -1]

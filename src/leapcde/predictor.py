@@ -15,7 +15,7 @@ from .batches import Bucket, Recipe, make_buckets
 from .checkpoint import load_file, restore, save_file
 from .errors import CheckpointError, InputError, LeapWarning, choose
 from .metrics import main_metric, measure, softmax
-from .models import MODELS, TASKS, Model, Spec, build
+from .models import MODELS, TASKS, Model, Spec, build, options_of
 from .prepare import Scaler, without_empty_rows
 from .series import Series
 from .train import Fitted, TrainConfig, checked, fit, predict, targets
@@ -206,7 +206,12 @@ class Predictor:
 
     def save(self, path: Path | str, *, about: dict[str, Any] | None = None, arrays: dict[str, Any] | None = None) -> None:
         """Write one safetensors file. `about` and `arrays` are what an owner of the predictor wants to find there again."""
-        own = {"model": self.name, "options": self.options, "frame": self.frame.to_json()}
+        own = {
+            "model": self.name,
+            "revision": MODELS[self.name].revision,
+            "options": self.options,
+            "frame": self.frame.to_json(),
+        }
         trees = {"model": eqx.filter(self.model, eqx.is_inexact_array), **(arrays or {})}
         save_file(Path(path), "model", trees, {**(about or {}), **own})
 
@@ -223,8 +228,11 @@ class Predictor:
             choose("model", about["model"], MODELS)
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
-        empty = eqx.filter_eval_shape(lambda: build(about["model"], frame.spec, **about["options"]))
-        return cls(frame, restore("model", empty, arrays, path), about["model"], about["options"])
+        # Files from before `span` do not name it: their X ran at a unit for each typical gap.
+        before = {"span": None} if "revision" not in about and "span" in options_of(about["model"]) else {}
+        options = {**before, **about["options"]}
+        empty = eqx.filter_eval_shape(lambda: build(about["model"], frame.spec, **options))
+        return cls(frame, restore("model", empty, arrays, path), about["model"], options)
 
 
 class Trainer(NamedTuple):

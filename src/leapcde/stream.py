@@ -251,7 +251,7 @@ def _advanced(model: Any, state, piece: Batch):
     if isinstance(model, Streamable):
         return model.advance(state, piece)
     _, field = _family(model)  # pyright: ignore[reportGeneralTypeIssues]
-    return solve(field(model), state, piece.X, model.solver)[0]
+    return solve(field(model), state, model.course(piece).X, model.solver)[0]
 
 
 def _answered(model: Any, state, end: Batch):
@@ -274,6 +274,12 @@ def _check_causal(predictor: Predictor) -> None:
     solver = getattr(model, "solver", None)
     if solver is not None and solver.method in ADAPTIVE:
         raise InputError("adaptive steps depend on the whole series; stream a model fitted with a fixed solver, such as 'rk4'")
+    if isinstance(model, (Leap, NeuralCDE)) and model.course.steps is not None:
+        option = "encoder_steps" if isinstance(model, Leap) else "steps"
+        raise InputError(
+            f"{option}={model.course.steps} divides the whole series into equal steps, so each new row moves them all; "
+            f"stream a model fitted with {option}=None"
+        )
     if isinstance(model, Leap) and model.steps is None:
         raise InputError(
             "decoder_steps=None steps at every observation, so each costs more than the last; fit with decoder_steps=24"

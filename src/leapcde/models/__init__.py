@@ -79,12 +79,19 @@ MODELS: dict[str, ModelInfo] = {
     "ace-node": ModelInfo(
         ACENODE, "state and attention evolve together", "Jhin et al., KDD 2021", ("continuous", "jumps", "attention")
     ),
-    "ncde": ModelInfo(NeuralCDE, "the interpolated path drives a CDE", "Kidger et al., NeurIPS 2020", ("continuous", "path")),
+    "ncde": ModelInfo(
+        NeuralCDE,
+        "the interpolated path drives a CDE",
+        "Kidger et al., NeurIPS 2020",
+        ("continuous", "path"),
+        revision=2,  # `span`, here and below
+    ),
     "ancde": ModelInfo(
         ANCDE,
         "attention decides how much of the path a CDE sees",
         "Jhin et al., ICDM 2021",
         ("continuous", "path", "attention"),
+        revision=2,
     ),
     "leap": ModelInfo(
         Leap,
@@ -92,7 +99,7 @@ MODELS: dict[str, ModelInfo] = {
         "Jhin, Jo et al., AAAI 2023",
         ("continuous", "path", "learned-path"),
         {"residual": False},
-        revision=2,  # h starts as oscillators; all three fields are regularised
+        revision=3,  # 2: h starts as oscillators; all three fields are regularised
     ),
     "leap+": ModelInfo(
         Leap,
@@ -101,6 +108,7 @@ MODELS: dict[str, ModelInfo] = {
         ("continuous", "path", "learned-path"),
         {"residual": True, "swings": 0.0},  # m(h) is only what to change: it starts small
         variant=True,
+        revision=2,
     ),
 }
 for _of in ("gru-ode", "ode-rnn", "ncde"):
@@ -112,6 +120,7 @@ for _of in ("gru-ode", "ode-rnn", "ncde"):
         _info.tags,
         {"of": _info.make},
         variant=True,
+        revision=_info.revision,
     )
 
 

@@ -21,7 +21,7 @@ from ..fields import CDEField, Dense
 from ..heads import Head
 from ..paths import WithValues
 from ..solve import Solver, solve
-from .base import Batch, Model, Output, Spec, make_head, make_solver
+from .base import Batch, Course, Model, Output, Positive, Spec, make_head, make_solver
 
 
 class ANCDE(Model):
@@ -33,6 +33,7 @@ class ANCDE(Model):
     head: Head
     hard: bool = eqx.field(static=True)
     temperature: float = eqx.field(static=True)
+    course: Course = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
     def __init__(
@@ -48,6 +49,8 @@ class ANCDE(Model):
         attention_depth: int = 2,  # hidden layers of f
         hard: bool = False,
         temperature: float = 1.0,
+        span: Positive | None = 10.0,  # of the time channel of X, for the longest sample; None: a unit for each typical gap
+        steps: int | None = None,  # equal steps of the solve; None steps at every knot
         anchored: bool = True,
         solver: str = "midpoint",
         solver_options: dict[str, Any] | None = None,
@@ -64,9 +67,10 @@ class ANCDE(Model):
         self.g = CDEField(hidden, C, width=width, depth=depth, key=next(keys))
         self.head = make_head(spec, hidden, key=next(keys), anchored=anchored)
         self.hard, self.temperature = hard, float(temperature)
-        self.solver = make_solver(solver, solver_options)
+        self.course, self.solver = Course.of(spec, span, steps), make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        batch = self.course(batch)
         h0 = self.φ_h(batch.start)
         a0, _ = self.attend(h0, h0)
         z0 = self.φ_z(jnp.concatenate([a0 * batch.X.values[:, 0], batch.obs.static], -1))
@@ -77,7 +81,7 @@ class ANCDE(Model):
             a, da = self.attend(h, dh)
             return dh, self.g(z, a * dX + da * X)
 
-        (_, z), _ = solve(field, (h0, z0), WithValues(batch.X), self.solver)
+        (_, z), _ = solve(field, (h0, z0), WithValues(self.course.path(batch)), self.solver)
         return Output(self.head(z, batch.obs), jnp.zeros(()))
 
     def regularised(self):

@@ -12,6 +12,7 @@ from ..batches import Batch, Recipe
 from ..errors import InputError
 from ..fields import Dense
 from ..heads import Head
+from ..paths import Path, clock_path, paced, resampled
 from ..solve import Solver
 
 Whole = int  # an option that may be zero; plain `int` is a size, at least one
@@ -76,6 +77,29 @@ class Streamable(Protocol):
     def advance(self, state: Any, batch: Batch) -> Any: ...
 
     def answer(self, state: Any, batch: Batch) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a controlled differential equation follows X: how fast the time channel runs, and in which steps.
+
+    At a unit a gap, time adds up along a long series until it drowns all else in the state (docs/decisions/0010).
+    """
+
+    pace: float | None  # of the time channel; None: as it is
+    steps: int | None  # equal steps from a sample's start to its end; None: a step at every knot
+
+    @classmethod
+    def of(cls, spec: Spec, span: float | None, steps: int | None) -> Course:
+        return cls(span / max(spec.span, 1e-12) if span is not None and spec.recipe.time else None, steps)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The batch with X at this pace."""
+        return batch if self.pace is None else Batch(batch.obs, paced(batch.X, self.pace))
+
+    def path(self, batch: Batch) -> Path:
+        """X as it is solved along, linear between the steps where there are steps."""
+        return batch.X if self.steps is None else resampled(batch.X, clock_path(batch.obs.times, 1.0, self.steps), 1.0)
 
 
 def make_head(spec: Spec, state: int, *, key, anchored: bool) -> Head:

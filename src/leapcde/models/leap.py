@@ -31,7 +31,7 @@ from ..losses import path_loss
 from ..paths import Path, add_channels, clock_path, join_linear, resampled, with_linear
 from ..solve import Solver, solution_path, solve
 from ..trace import NOISES, draw_noise, value_and_divergence
-from .base import Batch, Model, Output, Positive, Spec, make_head, make_solver
+from .base import Batch, Course, Model, Output, Positive, Spec, make_head, make_solver
 
 
 class Leap(Model):
@@ -53,6 +53,7 @@ class Leap(Model):
     rate: float = eqx.field(static=True)
     values: int = eqx.field(static=True)
     residual: bool = eqx.field(static=True)
+    course: Course = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
     def __init__(
@@ -79,6 +80,8 @@ class Leap(Model):
         tie: str = "values",  # what Y is compared with: observed "values", or "all" channels of X
         decoder_steps: int | None = 24,  # steps of the joint solve; None steps at every knot, as the paper does
         decoder_span: Positive = 10.0,
+        span: Positive | None = 10.0,  # of the time channel of X, for the longest sample; None: a unit for each typical gap
+        encoder_steps: int | None = None,  # equal steps of the encoder; None steps at every knot
         anchored: bool = True,  # forecasts start from the last observed value
         solver: str = "midpoint",
         solver_options: dict[str, Any] | None = None,
@@ -93,44 +96,44 @@ class Leap(Model):
         keys = iter(jax.random.split(key, 8))
         cde = {"width": width, "linear_first": linear_first}
         self.φ_e = Dense(start, D, key=next(keys))
-        # A straight Y tells z only where it ends: so h starts as oscillators. e grows, so φ_h (or k) starts small (decision 9).
+        # A straight Y tells z only where it ends: so h starts as oscillators, and m large (decision 9).
         swings = (0.0 if spec.task == "forecasting" else min(4.0, (decoder_steps or 16) / 4)) if swings is None else swings
-        of_k, of_φ, of_m = (1.0, 0.1, 3.0) if swings else (0.1, 1.0, 1.0)
-        self.k = CDEField(D, C, depth=depth, activation=activation, gain=of_k, key=next(keys), **cde)
-        self.φ_h = Dense(D, D, gain=of_φ, key=next(keys))
+        self.k = CDEField(D, C, depth=depth, activation=activation, key=next(keys), **cde)
+        self.φ_h = Dense(D, D, key=next(keys))
         self.f = swinging(ODEField(D, width=f_width, timed=timed, key=next(keys)), swings * 2 * jnp.pi / decoder_span)
-        m = next(keys)
-        self.m = Dense(D, C, gain=of_m, key=m) if mapping == "linear" else MLP((D, D, C), ("tanh", "none"), key=m)
+        linear, m = mapping == "linear", next(keys)
+        self.m = Dense(D, C, gain=3.0 if swings else 1.0, key=m) if linear else MLP((D, D, C), ("tanh", "none"), key=m)
         self.φ_z = Dense(start, D, key=next(keys))
         self.g = CDEField(D, C, depth=g_depth or depth, activation=g_activation or activation, key=next(keys), **cde)
         self.head = make_head(spec, D, key=next(keys), anchored=anchored)
         alpha = (1e-3 if spec.task == "forecasting" else min(1.0, 3 / spec.values)) if alpha is None else alpha
         self.alpha, self.beta, self.noise, self.density, self.tie = float(alpha), float(beta), noise, density, tie
         self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
-        self.residual, self.solver = residual, make_solver(solver, solver_options)
+        self.residual, self.course, self.solver = (
+            residual,
+            Course.of(spec, span, encoder_steps),
+            make_solver(solver, solver_options),
+        )
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        batch = self.course(batch)
         h, z, log_density, drive = self.solve(batch, key)
-        prediction = self.head(z, batch.obs)
-        if key is None:
-            return Output(prediction, jnp.zeros(()))
-        return Output(prediction, self.L_Y(batch, self.Y(h, drive), log_density, key))
+        penalty = jnp.zeros(()) if key is None else self.L_Y(batch, self.Y(h, drive), log_density, key)
+        return Output(self.head(z, batch.obs), penalty)
 
     def learned_path(self, batch: Batch) -> Path:
         """Y, in the time of the observations."""
-        h, _, _, drive = self.solve(batch, None)
+        h, _, _, drive = self.solve(self.course(batch), None)
         Y = self.Y(h, drive)
         return Path(Y.times / self.rate, Y.values, Y.left, Y.right)
 
     def regularised(self):
         return self.k, self.f, self.g
 
-    # ------------------------------------------------------------------------------------------------------------
-
     def solve(self, batch: Batch, key):
         """Encoder, then the joint decoder: h at every knot of its drive, z and ∫ tr(∂f/∂h) dt at the end."""
         e0 = self.φ_e(batch.start)
-        e, _ = solve(self.k, e0, batch.X, self.solver)  # eq. 7
+        e, _ = solve(self.k, e0, self.course.path(batch), self.solver)  # eq. 7
         h0, z0 = self.φ_h(e), self.φ_z(batch.start)  # eq. 10
         clock = clock_path(batch.obs.times, self.rate, self.steps)
         drive = with_linear(resampled(batch.X, clock, self.rate), clock.values) if self.residual else clock

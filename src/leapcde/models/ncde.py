@@ -14,13 +14,14 @@ import jax.numpy as jnp
 from ..fields import CDEField, Dense
 from ..heads import Head
 from ..solve import Solver, solve
-from .base import Batch, Model, Output, Spec, make_head, make_solver
+from .base import Batch, Course, Model, Output, Positive, Spec, make_head, make_solver
 
 
 class NeuralCDE(Model):
     φ_z: Dense
     g: CDEField
     head: Head
+    course: Course = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
     def __init__(
@@ -33,6 +34,8 @@ class NeuralCDE(Model):
         depth: int = 2,
         activation: str = "relu",
         linear_first: bool = False,
+        span: Positive | None = 10.0,  # of the time channel of X, for the longest sample; None: a unit for each typical gap
+        steps: int | None = None,  # equal steps of the solve; None steps at every knot
         anchored: bool = True,
         solver: str = "midpoint",
         solver_options: dict[str, Any] | None = None,
@@ -43,10 +46,11 @@ class NeuralCDE(Model):
             hidden, spec.channels, width=width, depth=depth, activation=activation, linear_first=linear_first, key=b
         )
         self.head = make_head(spec, hidden, key=c, anchored=anchored)
-        self.solver = make_solver(solver, solver_options)
+        self.course, self.solver = Course.of(spec, span, steps), make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
-        z, _ = solve(self.g, self.φ_z(batch.start), batch.X, self.solver)
+        batch = self.course(batch)
+        z, _ = solve(self.g, self.φ_z(batch.start), self.course.path(batch), self.solver)
         return Output(self.head(z, batch.obs), jnp.zeros(()))
 
     def regularised(self):
