@@ -109,11 +109,8 @@ class Leap(Model):
         alpha = (1e-3 if spec.task == "forecasting" else min(1.0, 3 / spec.values)) if alpha is None else alpha
         self.alpha, self.beta, self.noise, self.density, self.tie = float(alpha), float(beta), noise, density, tie
         self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
-        self.residual, self.course, self.solver = (
-            residual,
-            Course.of(spec, span, encoder_steps),
-            make_solver(solver, solver_options),
-        )
+        self.residual, self.course = residual, Course.of(spec, span, encoder_steps)
+        self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         batch = self.course(batch)
