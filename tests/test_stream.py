@@ -132,9 +132,12 @@ def test_refuses_what_is_not_causal(data):
         (Recipe("linear"), {}, "interpolation='hermite'"),
         (Recipe("hermite"), {"decoder_steps": None}, "decoder_steps=24"),
         (Recipe("hermite"), {"solver": "adaptive-tsit5"}, "fixed solver"),
+        (Recipe("hermite"), {"encoder_steps": 8}, "encoder_steps=None"),
     ]:
         with pytest.raises(InputError, match=words):
             stream.open_stream(untrained(data, "leap", recipe, **options), static=[0.0, 0.0])
+    with pytest.raises(InputError, match="fitted with steps=None"):
+        stream.open_stream(untrained(data, "ncde", steps=8), static=[0.0, 0.0])
     with pytest.raises(InputError, match="'latent-ode' cannot be streamed; 'leap'"):
         stream.open_stream(untrained(data, "latent-ode"), static=[0.0, 0.0])
 

@@ -11,26 +11,33 @@ import numpy as np
 
 from .models import count_parameters, options_of
 from .models.base import Model
+from .paths import CAUSAL
 from .train import TrainConfig
 
 FEW = 500  # samples, of which so few steps are made that each may be longer
 PENALTY = 0.003  # of classifiers, which overfit without one (decision 9)
 UPDATES = 1700  # how many steps of the optimiser a run should have, if time allows
+MANY, STEPS = 128, 64  # rows from which a series is followed in so many steps
 MEMORY = 2e9  # bytes that one training step may keep for its backward pass before it recomputes them instead
 LONG = 20.0  # seconds of training from which a person wants to know before
 
 
-def model_options(name: str, channels: int, lengths: np.ndarray, batch: int) -> dict[str, Any]:
+def model_options(name: str, channels: int, lengths: np.ndarray, batch: int, *, task: str, scheme: str) -> dict[str, Any]:
     """Options of a model for data of this shape; only those which the model has.
 
     A controlled field has hidden x channels outputs at every step: with many channels, hidden must be smaller.
+    A long series is followed in fewer steps than it has rows, unless it is to be forecast or streamed (decision 10).
 
-    >>> model_options("ncde", 4, np.array([100, 180]), 32) == {"hidden": 40, "width": 100, "depth": 3}
-    True
+    >>> model_options("ncde", 4, np.array([50, 100]), 32, task="classification", scheme="natural")
+    {'hidden': 40, 'width': 100, 'depth': 3}
+    >>> model_options("ncde", 4, np.array([100, 180]), 32, task="classification", scheme="natural")["steps"]
+    64
     """
     known = options_of(name)
     wide = channels > 32
     found: dict[str, Any] = {"hidden": 32 if wide else 40, "width": 64 if wide else 100, "depth": 2 if wide else 3}
+    if lengths.max() > MANY and task != "forecasting" and scheme not in CAUSAL:
+        found |= {"steps": STEPS, "encoder_steps": STEPS}
     kept = float(lengths.max()) * batch * 4 * 2 * (found["hidden"] * channels + found["width"] * found["depth"])
     if kept > MEMORY:
         found["solver_options"] = {"checkpoint": True}

@@ -90,7 +90,8 @@ class Estimator(BaseEstimator):
         if fresh:
             recipe = Recipe(params["interpolation"], params["time_channel"], params["intensity"])
             frame = Frame.learn(series, self.task, recipe, tuple(np.asarray([] if classes is None else classes).tolist()))
-            suited = auto.model_options(self.model, frame.spec.channels, series.lengths, config.batch)
+            shape = (frame.spec.channels, series.lengths, config.batch)
+            suited = auto.model_options(self.model, *shape, task=self.task, scheme=recipe.scheme)
             options = {**suited, **(self.options or {})}
             model = build(self.model, frame.spec, seed=config.seed, **options)
         else:

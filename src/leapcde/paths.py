@@ -20,7 +20,8 @@ from .errors import choose
 from .prepare import Padded
 
 Scheme = Literal["natural", "linear", "hermite", "rectilinear"]
-SCHEMES: tuple[str, ...] = ("natural", "linear", "hermite", "rectilinear")  # the last two are causal
+CAUSAL = ("hermite", "rectilinear")  # never change in their past when observations arrive
+SCHEMES: tuple[str, ...] = ("natural", "linear", *CAUSAL)
 
 
 class Path(eqx.Module):

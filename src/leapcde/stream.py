@@ -26,14 +26,12 @@ from .models.leap import Leap
 from .models.ncde import NeuralCDE
 from .models.ode_rnn import ODERNN
 from .models.rnn import OverRows
-from .paths import fit_path
+from .paths import CAUSAL, fit_path
 from .predictor import Frame, Predictor
 from .prepare import Padded
 from .series import Series, as_series
 from .solve import ADAPTIVE, solve
 from .train import checked
-
-CAUSAL = ("hermite", "rectilinear")
 
 
 class Stream(ABC):

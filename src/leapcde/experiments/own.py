@@ -20,5 +20,6 @@ def own_run(asked: RunConfig, training: dict[str, Any]) -> tuple[RunConfig, Data
         chosen.pop("class_weight", None)
     config = TrainConfig(**chosen)
     channels = asked.recipe.channels(loaded.train.values.shape[1])
-    suited = auto.model_options(asked.model, channels, loaded.train.lengths, config.batch)
+    shape = (channels, loaded.train.lengths, config.batch)
+    suited = auto.model_options(asked.model, *shape, task=loaded.task, scheme=asked.recipe.scheme)
     return replace(asked, options={**suited, **asked.options}, train=config), loaded
