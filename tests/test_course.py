@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
+from scipy.integrate import quad, solve_ivp
 
 from leapcde.batches import Batch, Recipe
 from leapcde.checkpoint import load_file, save_file
@@ -24,15 +24,21 @@ STEPS = 5
 
 
 def followed(field, start, batch: Batch, b: int, *, pace: float):
-    """The state at the end of sample b, driven by straight lines between X at STEPS equal steps."""
+    """The state at the end of sample b, driven by straight lines between the means of X around STEPS equal steps."""
     t, mask = np.asarray(batch.obs.times[b]), np.asarray(batch.obs.mask[b]) > 0
     x = np.asarray(batch.obs.values[b])
     splines = [spline_of(t[mask[:, c]], x[mask[:, c], c])[0] for c in range(3)]
-    X = np.array([[pace * q, *[value(q) for value in splines]] for q in np.linspace(0.0, t[-1], STEPS + 1)])
-    z = dense(start, X[0])
+    channels, knots = [lambda q: pace * q, *splines], np.linspace(0.0, t[-1], STEPS + 1)
+    X = np.array([[mean_around(value, q, t) for value in channels] for q in knots])
+    z = dense(start, [value(0.0) for value in channels])
     for moved in np.diff(X, axis=0):
         z = solve_ivp(lambda _, z, moved=moved: matrix(field, z) @ moved, (0, 1), z, rtol=1e-9, atol=1e-10).y[:, -1]
     return z
+
+
+def mean_around(value, q, t):
+    low, high = max(q - t[-1] / STEPS / 2, 0.0), min(q + t[-1] / STEPS / 2, t[-1])
+    return quad(value, low, high, points=t[(t > low) & (t < high)], epsabs=1e-10)[0] / (high - low)
 
 
 @pytest.mark.parametrize("name", ["ncde", "leap"])

@@ -52,12 +52,25 @@ class Path(eqx.Module):
         index, u, _ = self._locate(t, "right")
         return self.piece(index, u)
 
+    def integral(self, t: Float[Array, "batch queries"]) -> Float[Array, "batch queries channels"]:
+        """∫ X dt from the first knot to real times between the knots."""
+        gaps = jnp.diff(self.times, axis=1)[..., None]
+        whole = jnp.cumsum(gaps * self._area(slice(None), 1.0), axis=1)
+        index, u, gap = self._locate(t, "right")
+        return _take(jnp.pad(whole, ((0, 0), (1, 0), (0, 0))), index) + gap * self._area(index, u)
+
     def derivative(self, t: Float[Array, "batch queries"]) -> Float[Array, "batch queries channels"]:
         """dX/dt at real times; zero outside the knots."""
         index, u, gap = self._locate(t, "left")
         inside = (t >= self.times[:, :1]) & (t <= self.times[:, -1:])
         safe = jnp.where(gap > 0, gap, 1.0)
         return jnp.where((gap > 0) & inside[..., None], self.slope(index, u) / safe, 0.0)
+
+    def _area(self, index, u) -> Float[Array, ...]:
+        """∫ X ds over the first share `u` of piece `index`."""
+        x0, x1, d0, d1 = self._ends(index)
+        passed = u**3 - u**4 / 2
+        return (u - passed) * x0 + (u**2 / 2 - 2 * u**3 / 3 + u**4 / 4) * d0 + passed * x1 + (u**4 / 4 - u**3 / 3) * d1
 
     def _ends(self, index):
         if isinstance(index, slice):
@@ -166,6 +179,19 @@ def with_linear(path: Path, extra) -> Path:
 def resampled(path: Path, clock: Path, rate: float) -> Path:
     """The path at the knots of a clock that starts with it and runs `rate` times as fast, linear between them."""
     return join_linear(clock.times, path.evaluate(path.times[:, :1] + clock.times / rate))
+
+
+def averaged(path: Path, clock: Path) -> Path:
+    """The path at the knots of a clock of equal steps, linear between them, with X the mean over a step around each knot.
+
+    X itself at so few points would be whatever its noise is there; its mean is what it does.
+    """
+    start, end = path.times[:, :1], path.times[:, -1:]
+    t, half = start + clock.times, (end - start) / (2 * (clock.times.shape[1] - 1))
+    low, high = jnp.maximum(t - half, start), jnp.minimum(t + half, end)
+    width = (high - low)[..., None]
+    mean = (path.integral(high) - path.integral(low)) / jnp.where(width > 0, width, 1.0)
+    return join_linear(clock.times, jnp.where(width > 0, mean, path.evaluate(t)))
 
 
 def paced(path: Path, pace: float) -> Path:

@@ -12,7 +12,7 @@ from ..batches import Batch, Recipe
 from ..errors import InputError
 from ..fields import Dense
 from ..heads import Head
-from ..paths import Path, clock_path, paced, resampled
+from ..paths import Path, averaged, clock_path, paced
 from ..solve import Solver
 
 Whole = int  # an option that may be zero; plain `int` is a size, at least one
@@ -98,8 +98,8 @@ class Course:
         return batch if self.pace is None else Batch(batch.obs, paced(batch.X, self.pace))
 
     def path(self, batch: Batch) -> Path:
-        """X as it is solved along, linear between the steps where there are steps."""
-        return batch.X if self.steps is None else resampled(batch.X, clock_path(batch.obs.times, 1.0, self.steps), 1.0)
+        """X as it is solved along; where there are steps, its mean around each of them and linear between them."""
+        return batch.X if self.steps is None else averaged(batch.X, clock_path(batch.obs.times, 1.0, self.steps))
 
 
 def make_head(spec: Spec, state: int, *, key, anchored: bool) -> Head:
