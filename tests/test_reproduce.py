@@ -149,6 +149,21 @@ def test_a_config_of_ones_own_is_run_from_toml(tmp_path):
     assert wrong.code == 2 and "no model 'rigde'" in wrong.err
 
 
+def test_a_table_can_be_run_in_parts(tmp_path):
+    """One model now, the other later: what was run before stays in the table."""
+    head, run = MINE.split("[[runs]]")
+    other = run.replace("ridge", "last-value").replace("seeds = [0]", "seeds = [0, 1]")
+    (tmp_path / "mine.toml").write_text(f"{head}[[runs]]{run}[[runs]]{other}")
+    ask = ("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out")
+    assert "1 cells to run" in leapcde(*ask, "--model", "last-value", "--seeds", 1, "--dry-run").out
+    first = leapcde(*ask, "--model", "ridge").out
+    assert "| ridge | 0.405 |" in first and "| last-value | – |" in first
+    second = leapcde(*ask, "--model", "last-value", "--seeds", 1).out
+    assert "| ridge | **0.405** |" in second and "| last-value | – |" not in second and len(read_all(tmp_path / "out")) == 2
+    wrong = leapcde(*ask, "--model", "rigde")
+    assert wrong.code == 2 and "'rigde'" in wrong.err and "last-value, ridge" in wrong.err
+
+
 @pytest.mark.parametrize("name", ["character", "sepsis"])
 def test_presets_print_as_toml(name, data_dir):
     printed = leapcde("reproduce", name, "--budget", "full", "--toml", "--data-dir", data_dir).out

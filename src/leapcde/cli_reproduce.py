@@ -24,6 +24,11 @@ def reproduce(
     ] = "",
     budget: Annotated[str, typer.Option(help="full (the paper's), standard (two cores) or smoke (minutes).")] = "standard",
     out: Annotated[Path | None, typer.Option(help="Folder for records, tables, figures; default reproduction/BUDGET.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Run this model only, for now (repeat for more); tables show all records there are."),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Run so many of the seeds only, for now.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells.")] = None,
     dry_run: Annotated[
@@ -38,11 +43,11 @@ def reproduce(
 ) -> None:
     """Make a table or figure of the paper, or all of them; kill it whenever you like, the same command goes on.
 
-    Example: leapcde reproduce character --budget standard --jobs 2
+    Example: leapcde reproduce character --budget standard --model leap --model ncde --seeds 1 --jobs 2
     """
     from .experiments import studies
     from .experiments.config import to_toml
-    from .experiments.reproduce import ask, cells_of
+    from .experiments.reproduce import ask, cells_of, parts
     from .experiments.reproduce import reproduce as make
 
     if not name:
@@ -55,12 +60,13 @@ def reproduce(
     if not quiet and not as_json:
         for line in asked.missing:
             typer.echo(f"note: {line}", err=True)
+    only = parts(asked.experiments, model or (), seeds)
     if dry_run:
-        return _dry_run(cells_of(asked.experiments), out, max(jobs, 1), as_json)
+        return _dry_run(cells_of(only), out, max(jobs, 1), as_json)
     from .experiments.live import watch_sweep
 
     with watch_sweep(quiet=quiet or as_json) as on_progress:
-        swept, files = make(asked.experiments, out, jobs=jobs, cluster=cluster, on_progress=on_progress)
+        swept, files = make(asked.experiments, out, only=only, jobs=jobs, cluster=cluster, on_progress=on_progress)
     if as_json:
         found = {"records": len(swept.records), "failed": [failure._asdict() for failure in swept.failures]}
         print_json({"budget": budget, **found, "missing": asked.missing, "files": [str(file) for file in files]})

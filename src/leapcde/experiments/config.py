@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,6 +127,16 @@ class Experiment:
                 train = replace(run.config.train, seed=seed)
                 config = replace(run.config, train=train, data_dir=self.data_dir)
                 yield Entry(run.row, run.column, Cell(config, self.budget, run.samples, run.length, run.paths))
+
+    def part(self, models: Sequence[str] = (), seeds: int | None = None) -> Experiment:
+        """What is to be run of it for now: these models (all of them if none is named), each with its first seeds.
+
+        >>> one = Experiment("mine", "My table", "table", "full", (Run("GRU", "x", RunConfig("hopper", "gru"), (0, 1)),))
+        >>> [len(list(one.part(*ask).entries())) for ask in ((), (["gru"], 1), (["lstm"],))]
+        [2, 1, 0]
+        """
+        runs = (replace(run, seeds=run.seeds[:seeds]) for run in self.runs if not models or run.config.model in models)
+        return replace(self, runs=tuple(runs))
 
     @property
     def rows(self) -> list[str]:

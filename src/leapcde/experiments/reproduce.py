@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..checkpoint import atomic, json_text, write_text
 from ..datasets import find_data_dir, is_name, source_of
 from ..datasets.protocol import make_choices
-from ..errors import InputError, LeapError, Problems, TrainingError
+from ..errors import InputError, LeapError, Problems, TrainingError, choose
 from . import draw, records, render, studies
 from .config import Cell, Experiment, from_toml
 from .figures import figure
@@ -54,13 +54,24 @@ def reproduce(
     experiments: Sequence[Experiment],
     folder: Path,
     *,
+    only: Sequence[Experiment] | None = None,
     jobs: int = 1,
     cluster: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> tuple[Swept, list[Path]]:
-    """Run what has no record yet, then write every table and figure. Returns the sweep and the files written."""
-    swept = sweep(cells_of(experiments), folder, jobs=jobs, cluster=cluster, on_progress=on_progress)
-    return swept, write_all(experiments, swept.records, folder)
+    """Run what has no record yet, or `only` these parts of it, then write every table and figure from all records that
+    are there. Returns the sweep and the files written."""
+    asked = experiments if only is None else only
+    swept = sweep(cells_of(asked), folder, jobs=jobs, cluster=cluster, on_progress=on_progress)
+    return swept, write_all(experiments, records.read_all(folder), folder)
+
+
+def parts(experiments: Sequence[Experiment], models: Sequence[str], seeds: int | None) -> list[Experiment]:
+    """The parts of experiments with these models and their first seeds; a model that none of them has is an error."""
+    there = sorted({run.config.model for one in experiments for run in one.runs})
+    for model in models:
+        choose("model of these tables", model, there)
+    return [one.part(models, seeds) for one in experiments]
 
 
 def records_of(paths: Sequence[Path]) -> dict[Path, Record]:
