@@ -26,7 +26,7 @@ def reproduce(
     out: Annotated[Path | None, typer.Option(help="Folder for records, tables, figures; default reproduction/BUDGET.")] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="Run this model only, for now (repeat for more); tables show all records there are."),
+        typer.Option(help="Run only this model for now (repeat for more); tables show all that was run."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Run so many of the seeds only, for now.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
