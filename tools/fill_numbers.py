@@ -178,12 +178,11 @@ def released() -> str:
 
 def tuned() -> str:
     """What was chosen for each model, and what its best and its worst trial reached on validation data."""
-    lines = ["| data | model | trials | rate | weight penalty | α | best | worst |", "|---|---|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| data | model | trials | rate | weight penalty | best | worst |", "|---|---|---:|---:|---:|---:|---:|"]
     for path in sorted((ROOT / "results" / "standard" / "tuning").glob("*/*.json")):
         record = json.loads(path.read_text())
         settings, whole = record["best"]["settings"], [t["value"] for t in record["trials"] if t["state"] == "complete"]
         worst = (max if record["metric"] in LOWER_IS_BETTER else min)(whole)
-        alpha = f"{settings['alpha']:g}" if "alpha" in settings else ""
         cells = [
             path.parent.name,
             path.stem,
@@ -191,7 +190,7 @@ def tuned() -> str:
             f"{settings['rate']:g}",
             f"{settings['weight_penalty']:g}",
         ]
-        lines.append(f"| {' | '.join(cells)} | {alpha} | {record['best']['value']:.4f} | {worst:.4f} |")
+        lines.append(f"| {' | '.join(cells)} | {record['best']['value']:.4f} | {worst:.4f} |")
     return "\n".join(lines) + "\n"
 
 
