@@ -12,7 +12,7 @@ from scipy.interpolate import CubicSpline
 
 from leapcde.datasets import character_trajectories
 from leapcde.errors import InputError
-from leapcde.paths import SCHEMES, fit_path
+from leapcde.paths import SCHEMES, averaged, clock_path, fit_path
 from leapcde.prepare import Padded, drop, pad
 from leapcde.series import as_series
 
@@ -108,6 +108,27 @@ def test_slope_is_the_derivative_of_the_piece(scheme):
     for u in (0.2, 0.7):
         numeric = (path.piece(everything, u + 1e-2) - path.piece(everything, u - 1e-2)) / 2e-2
         np.testing.assert_allclose(path.slope(everything, u), numeric, atol=2e-3)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_integral_is_the_area_below(scheme):
+    """Against many thin strips, also where a path jumps and where padding stands still."""
+    path = fit_path(observations(4, padding=3), scheme, intensity=True)
+    start, end = np.asarray(path.times[:, :1]), np.asarray(path.times[:, -1:])
+    share = np.array([0.0, 0.13, 0.5, 0.87, 1.0])
+    middles = (np.arange(20_000) + 0.5) / 20_000
+    X = np.asarray(path.evaluate(jnp.asarray(start + (end - start) * middles)))
+    want = np.stack([X[:, : round(20_000 * s)].sum(1) for s in share], 1) * ((end - start) / 20_000)[..., None]
+    np.testing.assert_allclose(path.integral(jnp.asarray(start + (end - start) * share)), want, atol=2e-2, rtol=2e-4)
+
+
+def test_means_keep_what_is_straight_and_lose_what_jitters():
+    """Time moves on evenly, a zigzag of ±1 nearly vanishes; a sample of one row stays where it is."""
+    zigzag = pad(as_series([([*range(161)], [(-1.0) ** i for i in range(161)]), ([0.0], [7.0])]))
+    path = fit_path(zigzag, "linear")
+    mean = averaged(path, clock_path(path.times, 1.0, 32))
+    np.testing.assert_allclose(mean.values[0, 1:-1, 0], np.linspace(5, 155, 31), rtol=1e-5)
+    assert abs(np.asarray(mean.values[0, :, 1])).max() < 0.21 and np.all(np.asarray(mean.values[1, :, 1]) == 7.0)
 
 
 def test_intensity_counts_observations():
