@@ -10,7 +10,8 @@ from scipy.integrate import quad, solve_ivp
 
 from leapcde.batches import Batch, Recipe
 from leapcde.checkpoint import load_file, save_file
-from leapcde.models import Spec, build
+from leapcde.errors import InputError
+from leapcde.models import MODELS, Spec, build, options_of
 from leapcde.paths import fit_path
 from leapcde.predictor import Frame, Predictor
 from leapcde.series import as_series
@@ -18,7 +19,7 @@ from test_leap import batch_of, dense, double, matrix, run, spline_of
 
 pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), span=16.0)
-SMALL = {"hidden": 6, "width": 7, "depth": 2, "span": 5.0}
+SMALL = {"hidden": 6, "width": 7, "depth": 2, "time_span": 5.0}
 FINE = {"solver": "rk4", "solver_options": {"substeps": 16}}
 STEPS = 5
 
@@ -53,7 +54,7 @@ def test_pace_and_steps(name):
         z = np.stack([followed(model.g, model.φ_z, batch, b, pace=5 / 16) for b in range(4)])
         want = dense(model.head.layer, z)
     np.testing.assert_allclose(run(model, batch).prediction, want, atol=1e-6)
-    for other in ({"span": None}, {option_name(name): None}):
+    for other in ({"time_span": None}, {option_name(name): None}):
         changed = double(build(name, SPEC, seed=2, **{**SMALL, **FINE, **option, **other}))
         assert not np.allclose(run(changed, batch).prediction, want, atol=1e-3)
 
@@ -71,7 +72,7 @@ def test_only_the_time_channel_changes_its_pace(name):
     half = lambda a: a * np.array([0.5, 1, 1, 1, 1, 1, 1])
     slower = Batch(obs, eqx.tree_at(lambda X: (X.values, X.left, X.right), X, tuple(map(half, (X.values, X.left, X.right)))))
     options = {"hidden": 6, "width": 7, "depth": 1}
-    asked, plain = (double(build(name, spec, seed=1, span=span, **options)) for span in (8.0, None))
+    asked, plain = (double(build(name, spec, seed=1, time_span=span, **options)) for span in (8.0, None))
     np.testing.assert_allclose(run(asked, Batch(obs, X)).prediction, run(plain, slower).prediction, atol=1e-12)
     assert not np.allclose(run(plain, Batch(obs, X)).prediction, run(plain, slower).prediction, atol=1e-3)
 
@@ -94,17 +95,35 @@ def test_without_a_time_channel_there_is_no_pace():
     spec = Spec("classification", 3, 3, (5,), span=16.0, recipe=Recipe(time=False))
     obs = batch_of().obs
     batch = Batch(obs, fit_path(obs, "natural", time=False))
-    a, b = (run(double(build("ncde", spec, hidden=6, span=span)), batch).prediction for span in (8.0, None))
+    a, b = (run(double(build("ncde", spec, hidden=6, time_span=span)), batch).prediction for span in (8.0, None))
     assert np.array_equal(a, b)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_files_from_before_can_be_read(name, tmp_path):
+    """Of every model: some have a span of their own, which is not that of a path's time channel."""
+    series = as_series(np.random.default_rng(0).normal(size=(6, 9, 2)), target=list("abcabc"))
+    frame = Frame.learn(series, "classification", Recipe())
+    options = {"hidden": 4, **({"time_span": None} if "time_span" in options_of(name) else {})}
+    tree = {"model": eqx.filter(build(name, frame.spec, **options), eqx.is_inexact_array)}
+    about = {"model": name, "options": {"hidden": 4}, "frame": frame.to_json()}
+    save_file(tmp_path / "old", "model", tree, about)
+    assert Predictor.load(tmp_path / "old").options == options
+
+
+def test_means_are_not_taken_of_jumps():
+    spec = Spec("classification", 3, 4, (5,), span=16.0, recipe=Recipe("rectilinear"))
+    with pytest.raises(InputError, match="jumps at its last row"):
+        build("ncde", spec, steps=4)
+
+
 def test_files_from_before_keep_their_pace(tmp_path):
-    """They name neither span nor revision; what they predict must not change."""
+    """They name neither time_span nor revision; what they predict must not change."""
     rng = np.random.default_rng(0)
     series = as_series(rng.normal(size=(6, 9, 2)), target=list("abcabc"))
     frame = Frame.learn(series, "classification", Recipe())
     options = {"hidden": 4, "width": 5, "depth": 1}
-    as_it_was = Predictor(frame, build("ncde", frame.spec, seed=3, span=None, **options), "ncde", options)
+    as_it_was = Predictor(frame, build("ncde", frame.spec, seed=3, time_span=None, **options), "ncde", options)
     as_it_was.save(tmp_path / "new")
     _, about = load_file(tmp_path / "new", "model")
     tree = {"model": eqx.filter(as_it_was.model, eqx.is_inexact_array)}

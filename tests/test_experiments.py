@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import equinox as eqx
 import numpy as np
 import pytest
 from scipy import stats
@@ -22,7 +23,7 @@ from leapcde.experiments.reproduce import ask, experiments_of, grid_of
 from leapcde.experiments.statistics import cluster_bootstrap, lead, paired_t, ranks, same_as_best
 from leapcde.experiments.studies import STUDIES, preset
 from leapcde.experiments.tables import by_key, table
-from leapcde.models import MODELS, build, options_of
+from leapcde.models import MODELS, build, count_parameters, options_of
 from leapcde.models.base import Spec
 
 DATA = ("character-trajectories", "speech-commands", "sepsis", "mujoco")
@@ -78,11 +79,11 @@ def test_every_model_has_a_size_and_a_search_space_for_every_data_set_of_the_pap
     assert len(presets.seeds(data)) == 5
 
 
-@pytest.mark.slow
-def test_paper_presets_can_be_built():
+@pytest.mark.parametrize("name", MODELS)
+def test_paper_presets_can_be_built(name):
     spec = Spec("classification", 3, 4, (20,), span=181.0)
-    for name in ("gru-d", "latent-ode", "ancde", "layers+ncde"):
-        build(name, spec, **presets.paper_options("character-trajectories", name))
+    options = presets.paper_options("character-trajectories", name)
+    assert count_parameters(eqx.filter_eval_shape(lambda: build(name, spec, **options))) > 1000
 
 
 def test_missing_data_is_an_error_but_of_all_the_rest_is_made(tmp_path):

@@ -22,8 +22,8 @@ from test_paths import observations
 
 pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), span=16.0)
-SMALL = {"hidden": 6, "width": 7, "depth": 2, "f_width": 9, "alpha": 0.7, "beta": 0.3, "activation": "tanh", "span": 4.0}
-PACE = SMALL["span"] / SPEC.span  # of the time channel
+SMALL = {"hidden": 6, "width": 7, "depth": 2, "f_width": 9, "alpha": 0.7, "beta": 0.3, "activation": "tanh", "time_span": 4.0}
+PACE = SMALL["time_span"] / SPEC.span  # of the time channel
 FINE = {"decoder_steps": 200, "solver": "rk4", "solver_options": {"substeps": 16}}
 
 

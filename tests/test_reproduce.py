@@ -160,6 +160,10 @@ def test_a_table_can_be_run_in_parts(tmp_path):
     assert "| ridge | 0.405 |" in first and "| last-value | – |" in first
     second = leapcde(*ask, "--model", "last-value", "--seeds", 1).out
     assert "| ridge | **0.405** |" in second and "| last-value | – |" not in second and len(read_all(tmp_path / "out")) == 2
+    other = next((tmp_path / "out" / "records").glob("*ridge*.json"))  # a record of the same cell with other data is not shown
+    record = json.loads(other.read_text()) | {"metrics": {"test": {"mse": 9.0}, "validation": {"mse": 9.0}}}
+    (tmp_path / "out" / "records" / "z.json").write_text(json.dumps(record))
+    assert "| ridge | **0.405** |" in leapcde(*ask).out
     wrong = leapcde(*ask, "--model", "rigde")
     assert wrong.code == 2 and "'rigde'" in wrong.err and "last-value, ridge" in wrong.err
 

@@ -138,6 +138,8 @@ def test_refuses_what_is_not_causal(data):
             stream.open_stream(untrained(data, "leap", recipe, **options), static=[0.0, 0.0])
     with pytest.raises(InputError, match="fitted with steps=None"):
         stream.open_stream(untrained(data, "ncde", steps=8), static=[0.0, 0.0])
+    with pytest.raises(InputError, match="'leap\\+' needs the whole path"):
+        stream.open_stream(untrained(data, "leap+"), static=[0.0, 0.0])
     with pytest.raises(InputError, match="'latent-ode' cannot be streamed; 'leap'"):
         stream.open_stream(untrained(data, "latent-ode"), static=[0.0, 0.0])
 

@@ -88,6 +88,14 @@ def test_a_trial_that_falls_behind_is_pruned(question, monkeypatch):
         module._try(Slow(), config, data, "auroc")
 
 
+@pytest.mark.parametrize(("path", "steps"), [("rectilinear", None), ("linear", 64)])
+def test_a_causal_path_is_tried_without_steps(question, path, steps):
+    config, _ = question
+    config = replace(config, model="ncde", options={"steps": 64})
+    trial = optuna.trial.FixedTrial({"hidden": 4, "rate": 1e-3, "path": path, "intensity": False})
+    assert module.suggested(config, trial).options["steps"] == steps
+
+
 def test_the_papers_sets_are_searched_when_asked_for(question):
     config, _ = question
     space = presets.space("character-trajectories", "ncde")

@@ -60,7 +60,7 @@ def main() -> None:
     trials = len(TRIED_ON[arguments.data])
     for model in arguments.models:
         path = RECORDS / arguments.data / f"{model}.json"
-        if not path.exists():
+        if not path.exists() or json.loads(path.read_text()).get("revision", 1) != REGISTRY[model].revision:
             config, space, first = asked(arguments.data, model)
             data = cell_data(Cell(config, samples=SAMPLES.get(arguments.data)))
             tell = lambda done, model=model: print(f"{arguments.data} {model}: {done} of {trials} trials done", flush=True)

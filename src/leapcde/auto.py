@@ -30,15 +30,17 @@ def model_options(name: str, channels: int, lengths: np.ndarray, batch: int, *, 
 
     >>> model_options("ncde", 4, np.array([50, 100]), 32, task="classification", scheme="natural")
     {'hidden': 40, 'width': 100, 'depth': 3}
-    >>> model_options("ncde", 4, np.array([100, 180]), 32, task="classification", scheme="natural")["steps"]
-    64
+    >>> model_options("ncde", 4, np.array([9, 99_999]), 32, task="classification", scheme="natural")
+    {'hidden': 40, 'width': 100, 'depth': 3, 'steps': 64}
     """
     known = options_of(name)
     wide = channels > 32
     found: dict[str, Any] = {"hidden": 32 if wide else 40, "width": 64 if wide else 100, "depth": 2 if wide else 3}
-    if lengths.max() > MANY and task != "forecasting" and scheme not in CAUSAL:
+    rows = float(lengths.max())
+    if rows > MANY and task != "forecasting" and scheme not in CAUSAL:
         found |= {"steps": STEPS, "encoder_steps": STEPS}
-    kept = float(lengths.max()) * batch * 4 * 2 * (found["hidden"] * channels + found["width"] * found["depth"])
+        rows = STEPS if known.keys() & {"steps", "encoder_steps"} else rows
+    kept = rows * batch * 4 * 2 * (found["hidden"] * channels + found["width"] * found["depth"])
     if kept > MEMORY:
         found["solver_options"] = {"checkpoint": True}
     return {key: value for key, value in found.items() if key in known}

@@ -228,8 +228,8 @@ class Predictor:
             choose("model", about["model"], MODELS)
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
-        # Files from before `span` do not name it: their X ran at a unit for each typical gap.
-        before = {"span": None} if "revision" not in about and "span" in options_of(about["model"]) else {}
+        # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
+        before = {"time_span": None} if "revision" not in about and "time_span" in options_of(about["model"]) else {}
         options = {**before, **about["options"]}
         empty = eqx.filter_eval_shape(lambda: build(about["model"], frame.spec, **options))
         return cls(frame, restore("model", empty, arrays, path), about["model"], options)

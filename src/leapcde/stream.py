@@ -264,6 +264,8 @@ def _check_causal(predictor: Predictor) -> None:
     model, scheme = predictor.model, predictor.frame.recipe.scheme
     if not isinstance(model, Streamable) and _family(model) is None:
         raise InputError(f"model {predictor.name!r} cannot be streamed; 'leap', 'ncde', 'gru', 'gru-d' and 'ode-rnn' can")
+    if isinstance(model, Leap) and model.residual:
+        raise InputError("'leap+' needs the whole path X for its answer, so it cannot be streamed; 'leap' can")
     if not isinstance(model, (OverRows, ODERNN)) and scheme not in CAUSAL:
         raise InputError(
             f"a {scheme!r} path changes in its past when observations arrive, so it cannot be streamed; "

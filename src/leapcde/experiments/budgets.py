@@ -20,8 +20,8 @@ from . import presets
 from .honesty import is_fixed, is_honest
 from .run import RunConfig
 
-# Equal training for all models: epochs and samples a step, with a cosine schedule. Its rate, the weight penalty and LEAP's α
-# were chosen by the same number of trials for each model (`chosen`), or are these where a data set was not tuned.
+# Equal training for all models: epochs and samples a step, with a cosine schedule. Its rate and the weight penalty were
+# chosen by the same trials for each model (`chosen`), or are the usual ones where a model was not tuned on a data set.
 _STANDARD = {
     "character-trajectories": {"epochs": 40, "batch": 32},
     "speech-commands": {"epochs": 20, "batch": 32},

@@ -97,7 +97,7 @@ def paper_options(data: str, model: str) -> dict[str, Any]:
     known, fixed = options_of(model), {"linear_first": True, "anchored": False, "solver": "rk4-3/8"}
     if _known(data) in _LARGE:
         fixed["solver_options"] = {"checkpoint": True}
-    fixed["span"] = None  # time runs at a unit for each typical gap
+    fixed["time_span"] = None  # time runs at a unit for each typical gap
     options = {**sizes(data, model), **{key: value for key, value in fixed.items() if key in known}}
     if model not in ("leap", "leap+"):
         return options

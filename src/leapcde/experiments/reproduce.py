@@ -63,7 +63,8 @@ def reproduce(
     are there. Returns the sweep and the files written."""
     asked = experiments if only is None else only
     swept = sweep(cells_of(asked), folder, jobs=jobs, cluster=cluster, on_progress=on_progress)
-    return swept, write_all(experiments, records.read_all(folder), folder)
+    there = records.read_all(folder) if (folder / records.FOLDER).is_dir() else []
+    return swept, write_all(experiments, [*there, *swept.records], folder)  # the later of two counts: that of this data
 
 
 def parts(experiments: Sequence[Experiment], models: Sequence[str], seeds: int | None) -> list[Experiment]:

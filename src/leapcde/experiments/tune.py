@@ -18,6 +18,7 @@ from ..datasets import Dataset
 from ..errors import InputError, LeapWarning, SolveError, TrainingError
 from ..metrics import LOWER_IS_BETTER
 from ..models import options_of
+from ..paths import CAUSAL
 from .run import RunConfig, run, trainer_of
 
 JOURNAL, CONFIG, BEST = "study.journal", "study.json", "best"
@@ -102,6 +103,8 @@ def suggested(config: RunConfig, trial: optuna.Trial | optuna.trial.FrozenTrial,
     train = replace(config.train, rate=trial.suggest_float("rate", 3e-4, 1e-2, log=True))
     scheme = trial.suggest_categorical("path", ["natural", "linear", "rectilinear"])
     recipe = replace(config.recipe, scheme=scheme, intensity=trial.suggest_categorical("intensity", [False, True]))
+    if scheme in CAUSAL:  # a path to stream along, which has no steps (decision 10)
+        options |= dict.fromkeys({"steps", "encoder_steps"} & known.keys())
     return replace(config, options={**config.options, **options}, train=train, recipe=recipe)
 
 

@@ -84,7 +84,7 @@ MODELS: dict[str, ModelInfo] = {
         "the interpolated path drives a CDE",
         "Kidger et al., NeurIPS 2020",
         ("continuous", "path"),
-        revision=2,  # `span`, here and below
+        revision=2,  # `time_span`, here and below
     ),
     "ancde": ModelInfo(
         ANCDE,

@@ -49,7 +49,7 @@ class ANCDE(Model):
         attention_depth: int = 2,  # hidden layers of f
         hard: bool = False,
         temperature: float = 1.0,
-        span: Positive | None = 10.0,  # of the time channel of X, for the longest sample; None: a unit for each typical gap
+        time_span: Positive | None = 10.0,  # of X's time channel, for the longest sample; None: a unit for each typical gap
         steps: int | None = None,  # equal steps of the solve; None steps at every knot
         anchored: bool = True,
         solver: str = "midpoint",
@@ -59,7 +59,7 @@ class ANCDE(Model):
         keys = iter(jax.random.split(key, 6))
         C = spec.channels
         self.φ_h = Dense(C + spec.static, C, key=next(keys))
-        # A small gain, for the reason that LEAP's encoder has one: a saturated attention does not learn.
+        # A small gain: a saturated attention does not learn.
         self.f = CDEField(C, C, width=attention_width, depth=attention_depth, gain=0.1, key=next(keys))
         score = Dense(C, 1, key=next(keys))
         self.score = score if attention == "timewise" else None
@@ -67,7 +67,7 @@ class ANCDE(Model):
         self.g = CDEField(hidden, C, width=width, depth=depth, key=next(keys))
         self.head = make_head(spec, hidden, key=next(keys), anchored=anchored)
         self.hard, self.temperature = hard, float(temperature)
-        self.course, self.solver = Course.of(spec, span, steps), make_solver(solver, solver_options)
+        self.course, self.solver = Course.of(spec, time_span, steps), make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         batch = self.course(batch)

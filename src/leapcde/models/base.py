@@ -90,8 +90,12 @@ class Course:
     steps: int | None  # equal steps from a sample's start to its end; None: a step at every knot
 
     @classmethod
-    def of(cls, spec: Spec, span: float | None, steps: int | None) -> Course:
-        return cls(span / max(spec.span, 1e-12) if span is not None and spec.recipe.time else None, steps)
+    def of(cls, spec: Spec, time_span: float | None, steps: int | None) -> Course:
+        if steps is not None and spec.recipe.scheme == "rectilinear":
+            raise InputError(
+                "a rectilinear path jumps at its last row, which no mean over a step sees; take another path, or no steps"
+            )
+        return cls(time_span / max(spec.span, 1e-12) if time_span is not None and spec.recipe.time else None, steps)
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch with X at this pace."""

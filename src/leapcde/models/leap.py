@@ -80,7 +80,7 @@ class Leap(Model):
         tie: str = "values",  # what Y is compared with: observed "values", or "all" channels of X
         decoder_steps: int | None = 24,  # steps of the joint solve; None steps at every knot, as the paper does
         decoder_span: Positive = 10.0,
-        span: Positive | None = 10.0,  # of the time channel of X, for the longest sample; None: a unit for each typical gap
+        time_span: Positive | None = 10.0,  # of X's time channel, for the longest sample; None: a unit for each typical gap
         encoder_steps: int | None = None,  # equal steps of the encoder; None steps at every knot
         anchored: bool = True,  # forecasts start from the last observed value
         solver: str = "midpoint",
@@ -109,7 +109,7 @@ class Leap(Model):
         alpha = (1e-3 if spec.task == "forecasting" else min(1.0, 3 / spec.values)) if alpha is None else alpha
         self.alpha, self.beta, self.noise, self.density, self.tie = float(alpha), float(beta), noise, density, tie
         self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
-        self.residual, self.course = residual, Course.of(spec, span, encoder_steps)
+        self.residual, self.course = residual, Course.of(spec, time_span, encoder_steps)
         self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:

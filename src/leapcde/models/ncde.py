@@ -34,7 +34,7 @@ class NeuralCDE(Model):
         depth: int = 2,
         activation: str = "relu",
         linear_first: bool = False,
-        span: Positive | None = 10.0,  # of the time channel of X, for the longest sample; None: a unit for each typical gap
+        time_span: Positive | None = 10.0,  # of X's time channel, for the longest sample; None: a unit for each typical gap
         steps: int | None = None,  # equal steps of the solve; None steps at every knot
         anchored: bool = True,
         solver: str = "midpoint",
@@ -46,7 +46,7 @@ class NeuralCDE(Model):
             hidden, spec.channels, width=width, depth=depth, activation=activation, linear_first=linear_first, key=b
         )
         self.head = make_head(spec, hidden, key=c, anchored=anchored)
-        self.course, self.solver = Course.of(spec, span, steps), make_solver(solver, solver_options)
+        self.course, self.solver = Course.of(spec, time_span, steps), make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         batch = self.course(batch)
