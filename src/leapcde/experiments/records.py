@@ -107,17 +107,22 @@ def commit() -> str | None:
 
 @cache
 def hardware() -> dict[str, Any]:
-    return {"machine": platform.machine(), "cores": os.cpu_count(), "processor": _processor()}
+    """The processor by its name and, where the system tells them, its family and model: virtual machines call different
+    ones by one name, and XLA compiles other programs for them, with other last bits."""
+    told = _processor()
+    name = told.get("model name") or platform.processor() or platform.machine()
+    kind = {key: told[word] for key, word in {"family": "cpu family", "model": "model"}.items() if word in told}
+    return {"machine": platform.machine(), "cores": os.cpu_count(), "processor": name, **kind}
 
 
-def _processor() -> str:
-    """Its name where the system tells one."""
+def _processor() -> dict[str, str]:
+    """What Linux says of the first one."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+        return {}
+    pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
 
 
 def _put_aside(path: Path, error: Exception) -> None:
