@@ -90,7 +90,7 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
             heart = np.nan if rng.random() < 0.4 else 80 + 3 * sick * hour + rng.normal()
             rows.append({"patient": patient, "hour": hour, "heart": heart, "lactate": rng.normal(), "sepsis": sick})
     small = {"hidden": 8, "width": 8, "depth": 1, "f_width": 8, "decoder_steps": 4}
-    monkeypatch.setattr("leapcde.auto.model_options", lambda *args: small)
+    monkeypatch.setattr("leapcde.auto.model_options", lambda *args, **how: small)
     monkeypatch.setattr("leapcde.auto.training_options", lambda *args: {"epochs": 15, "batch": 8, "rate": 1e-2})
     scope = {"table": pd.DataFrame(rows), "print": lambda *args: None}
     exec(code, scope)
