@@ -33,6 +33,7 @@ _PENALTY = 0.003
 _DECODER_STEPS = 32  # as accurate as a step at every knot of a letter (results/decoder)
 _STEPS_ALONG_X = {"character-trajectories": 32, "speech-commands": 32}  # long series: fewer steps learn more (decision 10)
 _WITH_LEVELS = {"speech-commands"}  # a frame of speech says what it is, not only what it changes (decision 10)
+_STRAIGHT = {"mujoco"}  # a spline through few points swings: for whoever follows X, straight lines (decision 10)
 _FEWER_STEPS = {"sepsis": 16}  # stays are short and their channels many; not compared with more steps
 # What a cell of the smoke budget needs is time to compile: Euler's method and one layer make small programs.
 _TINY: dict[str, Any] = {"hidden": 4, "width": 4, "depth": 1, "f_width": 4, "latent": 3, "decoder_steps": 3, "solver": "euler"}
@@ -95,20 +96,22 @@ def seeds(spend: Budget, data: str, model: str, *, plain: bool = True) -> tuple[
     return presets.seeds(data)[: spend.more_seeds.get((data, model), spend.seeds) if plain else spend.seeds]
 
 
-def recipe(spend: Budget, data: str) -> Recipe:
+def recipe(spend: Budget, data: str, model: str) -> Recipe:
     """Sepsis sees how often each channel was observed, as the paper's 69 channels say; its MuJoCo has no time channel."""
-    return Recipe(intensity=data == "sepsis", time=not (spend.name == "full" and data == "mujoco-as-run"))
+    straight = spend.name == "standard" and data in _STRAIGHT and not is_honest(model) and "path" in MODELS[model].tags
+    time = not (spend.name == "full" and data == "mujoco-as-run")
+    return Recipe("linear" if straight else "natural", time, intensity=data == "sepsis")
 
 
 def config(spend: Budget, data: str, drop: float, model: str, options: dict[str, Any], choices: dict[str, Any]) -> RunConfig:
     """The settings of a model on a data set within a budget; `options` and `choices` are the experiment's own."""
     if is_honest(model):
-        return RunConfig(data, model, drop, recipe=recipe(spend, data), train=TrainConfig(epochs=1), choices=choices)
+        return RunConfig(data, model, drop, recipe=recipe(spend, data, model), train=TrainConfig(epochs=1), choices=choices)
     options = {**_options(spend, data, model), **options}
     if "hidden" in options:
         options["hidden"] = spend.sizes.get(options["hidden"], options["hidden"])
     train = TrainConfig(**_training(spend, data, model))
-    return RunConfig(data, model, drop, options, recipe(spend, data), train, choices=choices)
+    return RunConfig(data, model, drop, options, recipe(spend, data, model), train, choices=choices)
 
 
 def _options(spend: Budget, data: str, model: str) -> dict[str, Any]:
