@@ -24,18 +24,13 @@ FINE = {"solver": "rk4", "solver_options": {"substeps": 16}}
 STEPS = 5
 
 
-def followed(field, start, batch: Batch, b: int, *, pace: float, levels: bool = False):
-    """The state at the end of sample b, driven by straight lines between the means of X around STEPS equal steps.
-
-    With levels, X's integrals over time at the steps come before them.
-    """
+def followed(field, start, batch: Batch, b: int, *, pace: float):
+    """The state at the end of sample b, driven by straight lines between the means of X around STEPS equal steps."""
     t, mask = np.asarray(batch.obs.times[b]), np.asarray(batch.obs.mask[b]) > 0
     x = np.asarray(batch.obs.values[b])
     splines = [spline_of(t[mask[:, c]], x[mask[:, c], c])[0] for c in range(3)]
     channels, knots = [lambda q: pace * q, *splines], np.linspace(0.0, t[-1], STEPS + 1)
     X = np.array([[mean_around(value, q, t) for value in channels] for q in knots])
-    if levels:
-        X = np.hstack([[[pace * integral(value, 0.0, q, t) for value in splines] for q in knots], X])
     z = dense(start, [value(0.0) for value in channels])
     for moved in np.diff(X, axis=0):
         z = solve_ivp(lambda _, z, moved=moved: matrix(field, z) @ moved, (0, 1), z, rtol=1e-9, atol=1e-10).y[:, -1]
@@ -44,25 +39,19 @@ def followed(field, start, batch: Batch, b: int, *, pace: float, levels: bool = 
 
 def mean_around(value, q, t):
     low, high = max(q - t[-1] / STEPS / 2, 0.0), min(q + t[-1] / STEPS / 2, t[-1])
-    return integral(value, low, high, t) / (high - low)
+    return quad(value, low, high, points=t[(t > low) & (t < high)], epsabs=1e-10)[0] / (high - low)
 
 
-def integral(value, low, high, t):
-    return quad(value, low, high, points=t[(t > low) & (t < high)], epsabs=1e-10)[0]
-
-
-@pytest.mark.parametrize("levels", [False, True])
 @pytest.mark.parametrize("name", ["ncde", "leap"])
-def test_pace_and_steps(name, levels):
-    option = {option_name(name): STEPS, "activation": "tanh", "levels": levels}
-    course = {"pace": 5 / 16, "levels": levels}
+def test_pace_and_steps(name):
+    option = {"ncde": {"steps": STEPS, "activation": "tanh"}, "leap": {"encoder_steps": STEPS, "activation": "tanh"}}[name]
     model, batch = double(build(name, SPEC, seed=2, **SMALL, **FINE, **option)), batch_of()
     if name == "leap":
         seen = lambda model, e: eqx.tree_at(lambda m: m.φ_h, model, lambda _: e)(batch).prediction  # e(t_N) for every sample
-        e = np.stack([followed(model.k, model.φ_e, batch, b, **course) for b in range(4)])
+        e = np.stack([followed(model.k, model.φ_e, batch, b, pace=5 / 16) for b in range(4)])
         want = seen(model, model.φ_h(jnp.asarray(e)))
     else:
-        z = np.stack([followed(model.g, model.φ_z, batch, b, **course) for b in range(4)])
+        z = np.stack([followed(model.g, model.φ_z, batch, b, pace=5 / 16) for b in range(4)])
         want = dense(model.head.layer, z)
     np.testing.assert_allclose(run(model, batch).prediction, want, atol=1e-6)
     for other in ({"time_span": None}, {option_name(name): None}):
@@ -88,9 +77,8 @@ def test_only_the_time_channel_changes_its_pace(name):
     assert not np.allclose(run(plain, Batch(obs, X)).prediction, run(plain, slower).prediction, atol=1e-3)
 
 
-@pytest.mark.parametrize("levels", [False, True])
 @pytest.mark.parametrize("name", ["ncde", "ancde", "leap", "leap+"])
-def test_steps_do_not_see_padding(name, levels):
+def test_steps_do_not_see_padding(name):
     obs, longer = (batch_of().obs for _ in range(2))
     repeat = lambda a, last: jnp.concatenate([a, jnp.repeat(last, 3, axis=1)], 1)
     longer = longer._replace(
@@ -98,23 +86,9 @@ def test_steps_do_not_see_padding(name, levels):
         values=repeat(obs.values, jnp.zeros_like(obs.values[:, -1:])),
         mask=repeat(obs.mask, jnp.zeros_like(obs.mask[:, -1:])),
     )
-    options = {"hidden": 6, "width": 7, "depth": 1, "levels": levels, option_name(name.removesuffix("+")): STEPS}
-    model = double(build(name, SPEC, **options))
+    model = double(build(name, SPEC, hidden=6, width=7, depth=1, **{option_name(name.removesuffix("+")): STEPS}))
     short, long = (run(model, Batch(o, fit_path(o, "natural"))).prediction for o in (obs, longer))
     np.testing.assert_allclose(short, long, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["ncde", "leap"])
-def test_levels_tell_a_flat_line_from_another(name):
-    """Of a channel that stays where it is a CDE sees nothing but its start; with φ(X(0)) = 0 not even that."""
-    obs = batch_of().obs
-    flat = lambda value: obs._replace(values=jnp.full_like(obs.values, value) * obs.mask)
-    start = lambda m: [m.φ_e.weight, m.φ_z.weight] if name == "leap" else [m.φ_z.weight]
-    for levels in (False, True):
-        model = double(build(name, SPEC, hidden=6, width=7, depth=1, levels=levels))
-        model = eqx.tree_at(start, model, replace_fn=jnp.zeros_like)
-        low, high = (run(model, Batch(o, fit_path(o, "natural"))).prediction for o in (flat(1.0), flat(2.0)))
-        assert np.allclose(low, high, atol=1e-9) != levels
 
 
 def test_without_a_time_channel_there_is_no_pace():

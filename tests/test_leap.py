@@ -57,7 +57,7 @@ def dense(layer, x):
 def matrix(field, z):
     for layer in field.net.layers[:-1]:
         z = np.tanh(dense(layer, z))
-    return np.tanh(dense(field.net.layers[-1], z)).reshape(-1, 6).T  # column by column
+    return np.tanh(dense(field.net.layers[-1], z)).reshape(4, 6).T  # column by column
 
 
 def f_of(model, h):

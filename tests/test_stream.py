@@ -51,21 +51,20 @@ def prefixes(series, sample: int):
 
 
 @pytest.mark.parametrize(
-    ("model", "recipe", "options"),
+    ("model", "recipe"),
     [
-        ("leap", Recipe("hermite", intensity=True), {}),
-        ("leap", Recipe("rectilinear"), {"levels": True}),
-        ("ncde", Recipe("hermite", time=False), {}),
-        ("ncde", Recipe("rectilinear", intensity=True), {}),
-        ("ncde", Recipe("hermite"), {"levels": True}),
-        ("lstm", Recipe("natural"), {}),
-        ("gru-dt", Recipe("linear"), {}),
-        ("gru-d", Recipe("natural", intensity=True), {}),
-        ("ode-rnn", Recipe("linear"), {}),
+        ("leap", Recipe("hermite", intensity=True)),
+        ("leap", Recipe("rectilinear")),
+        ("ncde", Recipe("hermite", time=False)),
+        ("ncde", Recipe("rectilinear", intensity=True)),
+        ("lstm", Recipe("natural")),
+        ("gru-dt", Recipe("linear")),
+        ("gru-d", Recipe("natural", intensity=True)),
+        ("ode-rnn", Recipe("linear")),
     ],
 )
-def test_equals_batch_at_every_prefix(data, model, recipe, options):
-    predictor = untrained(data, model, recipe, **options)
+def test_equals_batch_at_every_prefix(data, model, recipe):
+    predictor = untrained(data, model, recipe)
     for sample in (0, 5):
         scaled = predictor.frame.scaler.apply(without_empty_rows(prefixes(data, sample)))
         obs = pad(scaled, LENGTH)

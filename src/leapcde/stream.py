@@ -249,7 +249,7 @@ def _advanced(model: Any, state, piece: Batch):
     if isinstance(model, Streamable):
         return model.advance(state, piece)
     _, field = _family(model)  # pyright: ignore[reportGeneralTypeIssues]
-    return solve(field(model), state, model.course.path(model.course(piece)), model.solver)[0]
+    return solve(field(model), state, model.course(piece).X, model.solver)[0]
 
 
 def _answered(model: Any, state, end: Batch):

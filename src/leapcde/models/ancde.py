@@ -51,32 +51,29 @@ class ANCDE(Model):
         temperature: float = 1.0,
         time_span: Positive | None = 10.0,  # of X's time channel, for the longest sample; None: a unit for each typical gap
         steps: int | None = None,  # equal steps of the solve; None steps at every knot
-        levels: bool = False,  # X's integral over time as further channels: a CDE sees only what changes
         anchored: bool = True,
         solver: str = "midpoint",
         solver_options: dict[str, Any] | None = None,
     ):
         choose("attention", attention, ("elementwise", "timewise"))
         keys = iter(jax.random.split(key, 6))
-        self.course, start = Course.of(spec, time_span, steps, levels), spec.channels + spec.static
-        C = self.course.channels(spec.channels)
-        self.φ_h = Dense(start, C, key=next(keys))
+        C = spec.channels
+        self.φ_h = Dense(C + spec.static, C, key=next(keys))
         # A small gain: a saturated attention does not learn.
         self.f = CDEField(C, C, width=attention_width, depth=attention_depth, gain=0.1, key=next(keys))
         score = Dense(C, 1, key=next(keys))
         self.score = score if attention == "timewise" else None
-        self.φ_z = Dense(start, hidden, key=next(keys))
+        self.φ_z = Dense(C + spec.static, hidden, key=next(keys))
         self.g = CDEField(hidden, C, width=width, depth=depth, key=next(keys))
         self.head = make_head(spec, hidden, key=next(keys), anchored=anchored)
         self.hard, self.temperature = hard, float(temperature)
-        self.solver = make_solver(solver, solver_options)
+        self.course, self.solver = Course.of(spec, time_span, steps), make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         batch = self.course(batch)
         h0 = self.φ_h(batch.start)
         a0, _ = self.attend(h0, h0)
-        X0 = batch.X.values[:, 0]  # levels, which come first, start at 0
-        z0 = self.φ_z(jnp.concatenate([a0[:, -X0.shape[1] :] * X0, batch.obs.static], -1))
+        z0 = self.φ_z(jnp.concatenate([a0 * batch.X.values[:, 0], batch.obs.static], -1))
 
         def field(state, control):
             (h, z), (dX, X) = state, control

@@ -12,7 +12,7 @@ from ..batches import Batch, Recipe
 from ..errors import InputError
 from ..fields import Dense
 from ..heads import Head
-from ..paths import Path, averaged, clock_path, paced, with_linear
+from ..paths import Path, averaged, clock_path, paced
 from ..solve import Solver
 
 Whole = int  # an option that may be zero; plain `int` is a size, at least one
@@ -81,44 +81,29 @@ class Streamable(Protocol):
 
 @dataclass(frozen=True)
 class Course:
-    """How a controlled differential equation follows X: how fast time runs, in which steps, and whether it sees levels.
+    """How a controlled differential equation follows X: how fast the time channel runs, and in which steps.
 
     At a unit a gap, time adds up along a long series until it drowns all else in the state (docs/decisions/0010).
     """
 
-    pace: float  # of time; 1 is a unit for each typical gap
-    timed: bool  # X's first channel is time
+    pace: float | None  # of the time channel; None: as it is
     steps: int | None  # equal steps from a sample's start to its end; None: a step at every knot
-    levels: int  # value channels whose integral over time leads X's own channels; 0: none
 
     @classmethod
-    def of(cls, spec: Spec, time_span: float | None, steps: int | None, levels: bool) -> Course:
+    def of(cls, spec: Spec, time_span: float | None, steps: int | None) -> Course:
         if steps is not None and spec.recipe.scheme == "rectilinear":
             raise InputError(
                 "a rectilinear path jumps at its last row, which no mean over a step sees; take another path, or no steps"
             )
-        pace = 1.0 if time_span is None else time_span / max(spec.span, 1e-12)
-        return cls(pace, spec.recipe.time, steps, spec.values if levels else 0)
-
-    def channels(self, of_X: int) -> int:
-        """How many channels `path` has."""
-        return of_X + self.levels
+        return cls(time_span / max(spec.span, 1e-12) if time_span is not None and spec.recipe.time else None, steps)
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch with X at this pace."""
-        return Batch(batch.obs, paced(batch.X, self.pace)) if self.timed and self.pace != 1 else batch
+        return batch if self.pace is None else Batch(batch.obs, paced(batch.X, self.pace))
 
     def path(self, batch: Batch) -> Path:
-        """X as it is solved along; where there are steps, its mean around each of them and linear between them.
-
-        A CDE sees only what changes: a channel that stays high drives nothing. Its integral over time does.
-        """
-        X = batch.X
-        path = X if self.steps is None else averaged(X, clock_path(batch.obs.times, 1.0, self.steps))
-        if not self.levels:
-            return path
-        since_start = path.times - path.times[:, :1]
-        return with_linear(path, self.pace * X.integral(X.times[:, :1] + since_start)[..., -self.levels :])
+        """X as it is solved along; where there are steps, its mean around each of them and linear between them."""
+        return batch.X if self.steps is None else averaged(batch.X, clock_path(batch.obs.times, 1.0, self.steps))
 
 
 def make_head(spec: Spec, state: int, *, key, anchored: bool) -> Head:

@@ -82,7 +82,6 @@ class Leap(Model):
         decoder_span: Positive = 10.0,
         time_span: Positive | None = 10.0,  # of X's time channel, for the longest sample; None: a unit for each typical gap
         encoder_steps: int | None = None,  # equal steps of the encoder; None steps at every knot
-        levels: bool = False,  # the encoder also sees X's integral over time: a CDE sees only what changes
         anchored: bool = True,  # forecasts start from the last observed value
         solver: str = "midpoint",
         solver_options: dict[str, Any] | None = None,
@@ -93,13 +92,13 @@ class Leap(Model):
         choose("noise", noise, NOISES)
         if density == "restart" and mapping != "linear":
             raise InputError("density 'restart' needs the preimage of m: use mapping='linear', or density='trajectory'")
-        D, C, start, keys = hidden, spec.channels, spec.channels + spec.static, iter(jax.random.split(key, 8))
+        D, C, start = hidden, spec.channels, spec.channels + spec.static
+        keys = iter(jax.random.split(key, 8))
         cde = {"width": width, "linear_first": linear_first}
-        self.course, self.solver = Course.of(spec, time_span, encoder_steps, levels), make_solver(solver, solver_options)
         self.φ_e = Dense(start, D, key=next(keys))
         # A straight Y tells z only where it ends: so h starts as oscillators, and m large (decision 9).
         swings = (0.0 if spec.task == "forecasting" else min(4.0, (decoder_steps or 16) / 4)) if swings is None else swings
-        self.k = CDEField(D, self.course.channels(C), depth=depth, activation=activation, key=next(keys), **cde)
+        self.k = CDEField(D, C, depth=depth, activation=activation, key=next(keys), **cde)
         self.φ_h = Dense(D, D, key=next(keys))
         self.f = swinging(ODEField(D, width=f_width, timed=timed, key=next(keys)), swings * 2 * jnp.pi / decoder_span)
         linear, m = mapping == "linear", next(keys)
@@ -109,8 +108,9 @@ class Leap(Model):
         self.head = make_head(spec, D, key=next(keys), anchored=anchored)
         alpha = (1e-3 if spec.task == "forecasting" else min(1.0, 3 / spec.values)) if alpha is None else alpha
         self.alpha, self.beta, self.noise, self.density, self.tie = float(alpha), float(beta), noise, density, tie
-        self.steps, self.values, self.residual = decoder_steps, spec.values, residual
-        self.rate = decoder_span / max(spec.span, 1e-12)
+        self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
+        self.residual, self.course = residual, Course.of(spec, time_span, encoder_steps)
+        self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         batch = self.course(batch)

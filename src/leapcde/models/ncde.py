@@ -36,18 +36,17 @@ class NeuralCDE(Model):
         linear_first: bool = False,
         time_span: Positive | None = 10.0,  # of X's time channel, for the longest sample; None: a unit for each typical gap
         steps: int | None = None,  # equal steps of the solve; None steps at every knot
-        levels: bool = False,  # X's integral over time as further channels: a CDE sees only what changes
         anchored: bool = True,
         solver: str = "midpoint",
         solver_options: dict[str, Any] | None = None,
     ):
         a, b, c = jax.random.split(key, 3)
-        self.course, C = Course.of(spec, time_span, steps, levels), spec.channels
-        self.φ_z = Dense(C + spec.static, hidden, key=a)
-        field = {"width": width, "depth": depth, "activation": activation, "linear_first": linear_first}
-        self.g = CDEField(hidden, self.course.channels(C), key=b, **field)
+        self.φ_z = Dense(spec.channels + spec.static, hidden, key=a)
+        self.g = CDEField(
+            hidden, spec.channels, width=width, depth=depth, activation=activation, linear_first=linear_first, key=b
+        )
         self.head = make_head(spec, hidden, key=c, anchored=anchored)
-        self.solver = make_solver(solver, solver_options)
+        self.course, self.solver = Course.of(spec, time_span, steps), make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         batch = self.course(batch)
