@@ -43,6 +43,8 @@ def test_chosen_settings_are_the_best_of_the_same_trials():
             asked = [{"rate": rate, "weight_penalty": penalty} for rate, penalty in tune.TRIED_ON[data]]
             assert [trial["settings"] for trial in record["trials"]] == asked  # the same for every model
             assert record.get("revision", 1) == MODELS[model].revision  # and of the model as it is now
+            config, _, _ = tune.asked(data, model)
+            assert record["config"] == json.loads(tune.json_text(config.to_json()))  # on the path it has in the budget
             whole = [trial["value"] for trial in record["trials"] if trial["state"] == "complete"]
             best = min(whole) if record["metric"] in tune.LOWER_IS_BETTER else max(whole)
             assert record["best"]["value"] == best and record["best"]["settings"] == settings
@@ -60,3 +62,12 @@ def test_the_standard_budget_trains_with_what_was_chosen(model, monkeypatch):
     assert "alpha" not in config.options  # the default, which no trial decides
     own = budgets.config(budgets.budget("standard"), "character-trajectories", 0.3, "leap", {"alpha": 1.0}, {})
     assert own.options["alpha"] == 1.0  # an experiment's own value wins
+
+
+def test_whoever_follows_a_path_follows_straight_lines_on_simulations():
+    standard = budgets.budget("standard")
+    for model in ("leap", "ncde", "layers+ncde", "gru-ode"):
+        assert budgets.recipe(standard, "mujoco", model).scheme == "linear"
+        assert budgets.recipe(standard, "mujoco-as-run", model).scheme == "natural"
+        assert budgets.recipe(budgets.budget("full"), "mujoco", model).scheme == "natural"  # as the paper has it
+    assert budgets.recipe(standard, "mujoco", "gru").scheme == budgets.recipe(standard, "mujoco", "ridge").scheme == "natural"
