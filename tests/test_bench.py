@@ -42,9 +42,10 @@ def test_chosen_settings_are_the_best_of_the_same_trials():
             record = json.loads((tune.RECORDS / data / f"{model}.json").read_text())
             asked = [{"rate": rate, "weight_penalty": penalty} for rate, penalty in tune.TRIED_ON[data]]
             assert [trial["settings"] for trial in record["trials"]] == asked  # the same for every model
-            assert record.get("revision", 1) == MODELS[model].revision  # and of the model as it is now
             config, _, _ = tune.asked(data, model)
-            assert record["config"] == json.loads(tune.json_text(config.to_json()))  # on the path it has in the budget
+            assert tune.is_current(record, config)
+            for other in ({"revision": MODELS[model].revision + 1}, {"config": record["config"] | {"drop": 0.9}}):
+                assert not tune.is_current(record | other, config)
             whole = [trial["value"] for trial in record["trials"] if trial["state"] == "complete"]
             best = min(whole) if record["metric"] in tune.LOWER_IS_BETTER else max(whole)
             assert record["best"]["value"] == best and record["best"]["settings"] == settings

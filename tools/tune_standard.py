@@ -60,8 +60,8 @@ def main() -> None:
     trials = len(TRIED_ON[arguments.data])
     for model in arguments.models:
         path = RECORDS / arguments.data / f"{model}.json"
-        if not path.exists() or json.loads(path.read_text()).get("revision", 1) != REGISTRY[model].revision:
-            config, space, first = asked(arguments.data, model)
+        config, space, first = asked(arguments.data, model)
+        if not path.exists() or not is_current(json.loads(path.read_text()), config):
             data = cell_data(Cell(config, samples=SAMPLES.get(arguments.data)))
             tell = lambda done, model=model: print(f"{arguments.data} {model}: {done} of {trials} trials done", flush=True)
             journal = arguments.journals / f"{arguments.data}-{model}"
@@ -80,6 +80,12 @@ def asked(data: str, model: str) -> tuple[RunConfig, Space, list[dict[str, Any]]
     space = {name: tuple(sorted({one[name] for one in first})) for name in first[0]}
     train = replace(config.train, epochs=EPOCHS[data], seed=SEED, rate=1e-3, weight_penalty=0.0)  # the last two are chosen
     return replace(config, train=train), space, first
+
+
+def is_current(record: dict[str, Any], config: RunConfig) -> bool:
+    """Whether trials were of the model as it is now, with what the budget gives it now."""
+    same = record["config"] == json.loads(json_text(config.to_json()))
+    return same and record.get("revision", 1) == REGISTRY[config.model].revision
 
 
 def record(config: RunConfig, space: Space, metric: str, study: optuna.Study) -> dict[str, Any]:
