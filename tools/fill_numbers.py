@@ -148,6 +148,16 @@ def alphas() -> str:
     return _begun("α = β", "sensitivity")
 
 
+def ratios() -> str:
+    """LEAP with α / β."""
+    return _begun("α / β", "ratio")
+
+
+def lengths() -> str:
+    """Error against how many steps are predicted."""
+    return _begun("steps ahead", "output-length")
+
+
 OVERVIEW = {  # title: table, its column
     "Character Trajectories, 30 % dropped, accuracy": ("character", "30 %"),
     "Speech Commands, accuracy": ("speech", paper.SPEECH),
@@ -288,6 +298,8 @@ TABLES = {
     "leads": leads,
     "layers": layers,
     "alphas": alphas,
+    "ratios": ratios,
+    "lengths": lengths,
     "hoppers": hoppers,
     "simulations": simulations,
     "words": words,

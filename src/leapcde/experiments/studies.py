@@ -193,6 +193,7 @@ STUDIES: dict[str, Study] = {
             (LEAP, NCDE, Row("Latent-ODE", "latent-ode")),
             tuple(Column(str(n), MJ, 0.0, {} if n == 10 else {"horizon": n}) for n in LENGTHS),
             _MUJOCO,
+            honest=True,
             smoke_columns=("1", "10"),
         ),
         Study(
