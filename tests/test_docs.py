@@ -21,6 +21,7 @@ from leapcde import cli
 from leapcde.datasets import DATASETS, choices_of
 from leapcde.experiments.page_text import text_page
 from leapcde.experiments.records import read_all
+from leapcde.experiments.tables import score
 
 README = (ROOT / "README.md").read_text()
 MODULES = [info.name for info in pkgutil.walk_packages(leapcde.__path__, "leapcde.")]
@@ -38,6 +39,13 @@ def test_numbers_equal_the_records(page):
     text = (ROOT / page).read_text()
     assert "<!-- numbers:" in text
     assert fill_numbers().filled(text) == text, "run: make numbers"
+
+
+def test_honest_rows_of_other_output_lengths_do_not_mix_with_the_tables():
+    naive = [r for r in read_all(ROOT / "results" / "standard") if (r["dataset"], r["drop"]) == ("mujoco-as-run", 0.0)]
+    scores = {r["config"]["choices"].get("horizon"): score(r) for r in naive if r["model"] == "last-value"}
+    assert len(scores) == 5
+    assert f"| mujoco-as-run, 0% dropped | MSE | last value {scores[None]:.4f}, " in fill_numbers().honest()
 
 
 def test_the_page_of_results_equals_the_records():

@@ -14,8 +14,8 @@ from leapcde.experiments import paper, render
 from leapcde.experiments.honesty import is_honest
 from leapcde.experiments.records import read_all
 from leapcde.experiments.reproduce import grid_of
-from leapcde.experiments.studies import HONEST, preset
-from leapcde.experiments.tables import METRICS, by_key, metric_of, score, spread, table
+from leapcde.experiments.studies import HONEST, STUDIES, preset
+from leapcde.experiments.tables import METRICS, by_key, metric_of, of_runs, score, spread, table
 from leapcde.metrics import LOWER_IS_BETTER
 
 ROOT = Path(__file__).parent.parent
@@ -205,16 +205,21 @@ def tuned() -> str:
 
 
 def honest() -> str:
-    """What the honest rows reach, by data set and drop, beside the paper's figure for LEAP."""
-    records = [r for r in read_all(ROOT / "results" / "standard") if is_honest(r["model"])]
+    """What the honest rows of the tables reach, by data set and drop, beside the paper's figure for LEAP."""
+    found, tables = by_key(read_all(ROOT / "results" / "standard")), [one for one in STUDIES.values() if one.kind == "table"]
+    mine: dict[tuple[str, float], dict[str, list[Any]]] = {}
+    for one in (preset(study.name, "standard") for study in tables):
+        there = of_runs(one, found)
+        for run in one.runs:
+            if is_honest(run.config.model) and (records := there.get((run.row, run.column))):
+                mine.setdefault((run.config.data, run.config.drop), {})[run.row] = records
     lines = ["| data | metric | honest rows | the paper's LEAP |", "|---|---|---|---:|"]
-    for data, drop in sorted({(r["dataset"], r["drop"]) for r in records}):
-        mine = [r for r in records if (r["dataset"], r["drop"]) == (data, drop)]
-        rows = {model: spread([score(r) for r in mine if r["model"] == model]) for model in HONEST}
-        texts = [f"{HONEST[m]} {one['mean']:.{4 if one['mean'] < 0.1 else 3}f}" for m, one in rows.items() if one["scores"]]
-        printed = paper.figure(data, drop, "leap")
+    for (data, drop), rows in sorted(mine.items()):
+        means = {row: spread([score(r) for r in records])["mean"] for row, records in rows.items()}
+        texts = [f"{row} {mean:.{4 if mean < 0.1 else 3}f}" for row, mean in means.items()]
+        metric, printed = METRICS[metric_of(next(iter(rows.values()))[0])], paper.figure(data, drop, "leap")
         leap = "" if printed is None else f"{printed[0]:.3f}"
-        lines.append(f"| {data}, {drop:.0%} dropped | {METRICS[metric_of(mine[0])]} | {', '.join(texts)} | {leap} |")
+        lines.append(f"| {data}, {drop:.0%} dropped | {metric} | {', '.join(texts)} | {leap} |")
     return "\n".join(lines) + "\n"
 
 
