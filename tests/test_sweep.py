@@ -20,7 +20,7 @@ from leapcde.experiments import records
 from leapcde.experiments.cell import LOCKS, cell_data, hash_of, is_running, locked
 from leapcde.experiments.config import PROTOCOL, Cell, Experiment, Run, from_toml, to_toml
 from leapcde.experiments.estimate import GUESS, SMALL, estimate
-from leapcde.experiments.live import line
+from leapcde.experiments.live import best_so_far, line
 from leapcde.experiments.run import RunConfig
 from leapcde.experiments.sweep import identify, sweep
 from leapcde.models import MODELS
@@ -64,6 +64,12 @@ def test_cells_run_once_and_say_how_far_they_are(tmp_path, undisturbed):
     assert [r["id"] for r in again.records][:2] == [r["id"] for r in first.records] and len(again.records) == 3
     assert all(path.stat().st_mtime_ns == written for path, written in times.items())
     assert numbers(again.records).items() <= numbers(undisturbed).items()
+
+
+def test_the_best_so_far_is_of_the_same_data(undisturbed):
+    easier = {**undisturbed[0], "data_hash": "one step ahead instead of ten", "metrics": {"test": {"mse": 0.0, "mse_units": 0.0}}}
+    last = undisturbed[0]
+    assert best_so_far([last]) and best_so_far([easier, last]) == best_so_far([last])
 
 
 def test_a_record_holds_what_the_table_and_the_reader_need(undisturbed):

@@ -62,11 +62,11 @@ def line(progress: Progress) -> str:
 
 
 def best_so_far(done: list[Record]) -> list[str]:
-    """The best cell of the data set that was worked on last."""
+    """The best cell on the data that was worked on last: of other data (rates, horizons) no score compares with it."""
     if not done:
         return []
     last = done[-1]
-    same = [record for record in done if (record["dataset"], record["drop"]) == (last["dataset"], last["drop"])]
+    same = [record for record in done if record["data_hash"] == last["data_hash"]]
     metric = metric_of(last)
     best = (min if metric.startswith("mse") else max)(same, key=score)
     return [f"best on {last['dataset']} {last['drop']:.0%}: {best['model']} {METRICS[metric]} {score(best):.4f}"]
