@@ -12,9 +12,18 @@ from statistics import mode
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from .errors import InputError, Problems
+from .parse import (
+    is_missing,
+    number_columns,
+    numbers,
+    seconds_or_numbers,
+    static_features,
+    table_cells,
+    target_column,
+    value_columns,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +106,9 @@ def as_series(
             raise InputError("there are no samples: the data is empty")
         series = _join(pairs, channels, problems)
     if target is not None:
-        series = replace(series, target=_column(target, "target", problems))
+        series = replace(series, target=target_column(target, "target", problems))
     if static is not None:
-        series = replace(series, static=_features(static, problems))
+        series = replace(series, static=static_features(static, problems))
     return _check(series, problems, "the series cannot be used")
 
 
@@ -123,14 +132,14 @@ def from_table(
     >>> series.channels, series.lengths.tolist(), series.target.tolist()
     (('hr',), [2, 1], [0, 1])
     """
-    problems, cells = Problems(), _cells(table)
-    channels = _channels(list(cells), [id, time, *static, *([target] if target else [])], values)
-    keys, clock = cells[id], _clock(cells[time], f"column {time!r}", problems)
-    empty = _missing(keys)
+    problems, cells = Problems(), table_cells(table)
+    channels = value_columns(list(cells), [id, time, *static, *([target] if target else [])], values)
+    keys, clock = cells[id], seconds_or_numbers(cells[time], f"column {time!r}", problems)
+    empty = is_missing(keys)
     if empty.any():
         problems.add(f"column {id!r}: empty in row {int(np.argmax(empty))}; every row needs an id")
-    matrix, extra = _matrix(cells, channels, problems), _matrix(cells, static, problems)
-    labels = _column(cells[target], f"column {target!r}", problems) if target else None
+    matrix, extra = number_columns(cells, channels, problems), number_columns(cells, static, problems)
+    labels = target_column(cells[target], f"column {target!r}", problems) if target else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
     ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
@@ -219,7 +228,7 @@ def _split_array(array: np.ndarray, times: Any, problems: Problems) -> list[tupl
     if array.dtype.kind not in "fiub":
         raise InputError(f"the array holds {array.dtype} values; give numbers, with NaN for missing")
     samples, length, _ = array.shape
-    clock = None if times is None else _clock(times, "times", problems)
+    clock = None if times is None else seconds_or_numbers(times, "times", problems)
     clock = np.arange(length, dtype=float) if clock is None else clock
     if clock.shape not in ((length,), (samples, length)):
         raise InputError(f"times has shape {clock.shape}; expected ({length},) or ({samples}, {length})")
@@ -250,8 +259,8 @@ def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None, problems
 
 def _sample(where: str, clock: Any, values: Any, problems: Problems) -> tuple[np.ndarray, np.ndarray] | None:
     """Times and values of one sample as arrays, or None where they are no such thing."""
-    block = _numbers(values, where, problems, "give a row of numbers for each time, NaN for missing")
-    times = None if clock is None else _clock(clock, f"times of {where}", problems)
+    block = numbers(values, where, problems, "give a row of numbers for each time, NaN for missing")
+    times = None if clock is None else seconds_or_numbers(clock, f"times of {where}", problems)
     if block is None or (times is None and clock is not None):
         return None
     block = block[:, None] if block.ndim == 1 else block
@@ -265,131 +274,17 @@ def _sample(where: str, clock: Any, values: Any, problems: Problems) -> tuple[np
     return times, block
 
 
-def _cells(table: Any) -> dict[str, np.ndarray]:
-    """The columns of a pandas or polars table by name."""
-    if not hasattr(table, "__len__") or not hasattr(table, "columns"):
-        raise InputError(f"cannot read a table from {type(table).__name__}: give a pandas or polars DataFrame")
-    names = [str(column) for column in table.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"cannot read the table: several columns are called {', '.join(map(repr, twice))}; rename them")
-    if len(table) == 0:
-        raise InputError("cannot read the table: it has no rows")
-    return {name: np.asarray(table[column].to_numpy()) for name, column in zip(names, table.columns, strict=True)}
-
-
-def _channels(columns: list[str], named: list[str], values: Sequence[str] | None) -> list[str]:
-    """The value columns: those given, or all that are not named as something else."""
-    problems = Problems()
-    asked = [*named, *(values or [])]
-    for column in dict.fromkeys(asked):
-        if column not in columns:
-            problems.add(f"no column {column!r}; the table has: {', '.join(columns)}")
-        elif asked.count(column) > 1:
-            problems.add(f"column {column!r} is named twice; a column is one of id, time, value, target, static")
-    channels = list(values) if values else [c for c in columns if c not in named]
-    if not channels:
-        problems.add("no column is left for the values")
-    problems.raise_if_any("cannot read the table")
-    return channels
-
-
-def _matrix(cells: dict[str, np.ndarray], names: Sequence[str], problems: Problems) -> np.ndarray:
-    """Number columns side by side; an unreadable one is a problem and stays empty."""
-    fix = "encode it as numbers, name it as target, or leave it out"
-    matrix = np.full((len(next(iter(cells.values()))), len(names)), np.nan)
-    for c, name in enumerate(names):
-        column = _numbers(cells[name], f"column {name!r}", problems, fix, text_ok=False)
-        matrix[:, c] = np.nan if column is None else column
-    return matrix
-
-
-def _features(values: Any, problems: Problems) -> np.ndarray | None:
-    array = _numbers(values, "static", problems, "give a row of numbers for each sample")
-    array = None if array is None else np.atleast_1d(array)
-    return None if array is None else array.reshape(len(array), int(np.prod(array.shape[1:])))
-
-
-def _numbers(values: Any, where: str, problems: Problems, fix: str, *, text_ok: bool = True) -> np.ndarray | None:
-    """A float array, or None: text and other non-numbers become a problem instead of an exception."""
-    try:
-        array = np.asarray(values)
-        if array.dtype == np.float32:
-            return array
-        if array.dtype.kind in "Mmc" or (array.dtype.kind in "US" and not text_ok):
-            raise TypeError
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        problems.add(f"{where}: {_what_else(values)}; {fix}")
-        return None
-
-
-def _what_else(values: Any) -> str:
-    """What stands where numbers should: the first text that is no number, or rows of different lengths."""
-    try:
-        cells = list(np.ravel(np.asarray(values, dtype=object)))
-    except ValueError:
-        cells = [()]
-    if any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells):
-        return "rows of different lengths"
-    text = [cell for cell in cells if isinstance(cell, str)]
-    wrong = [cell for cell in text if _missing(pd.to_numeric(cell, errors="coerce"))] or text
-    return f"text ({wrong[0]!r})" if wrong else "values that are not numbers"
-
-
-def _clock(values: Any, where: str, problems: Problems) -> np.ndarray | None:
-    """Times as numbers; dates and durations become seconds."""
-    found = _seconds(values)
-    if found is None:
-        found = _numbers(values, where, problems, "give times as numbers or dates such as 2024-05-01 10:00", text_ok=False)
-    return None if found is None else np.atleast_1d(found).astype(np.float64)
-
-
-def _seconds(values: Any) -> np.ndarray | None:
-    """Seconds, if the values are dates (also with time zones, or as text such as 2024-05-01) or durations."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind in "OU" and _numbers(array, "", Problems(), "") is None:
-            dates = pd.to_datetime(array.ravel(), format="ISO8601", utc=True)
-            array = dates.to_numpy("datetime64[us]").reshape(array.shape)
-    except (TypeError, ValueError):
-        return None
-    if array.dtype.kind not in "Mm":
-        return None
-    count = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)
-    return np.where(np.isnat(array), np.nan, count / 1e6)
-
-
-def _column(values: Any, where: str, problems: Problems) -> np.ndarray | None:
-    """A target as people give it: numbers stay numbers, anything else becomes text labels."""
-    try:
-        array = np.atleast_1d(np.asarray(values))
-    except ValueError:
-        problems.add(f"{where}: entries of different shapes; give one label, number or (step, channel) array a sample")
-        return None
-    empty = _missing(array)
-    # Only what is forecast, which has more than one dimension, may be partly unknown.
-    if empty.any() and (array.ndim == 1 or array.dtype == object):
-        problems.add(f"{where}: empty in row {int(np.argmax(empty))}; every sample needs one, leave out those without")
-        return None
-    return array.astype(str) if array.dtype == object else array
-
-
 def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems) -> np.ndarray:
     """One value a sample from a column that repeats it on every row, or holds it on some."""
-    there = np.flatnonzero(~_missing(column))
+    there = np.flatnonzero(~is_missing(column))
     owners, rows = np.unique(series.owner[there], return_index=True)
     first = column[series.offsets[:-1]]
     first[owners] = column[there[rows]]
-    differs = ~_missing(column) & (column != np.repeat(first, series.lengths))
+    differs = ~is_missing(column) & (column != np.repeat(first, series.lengths))
     for row in _first_rows(differs, series.owner):
         where = _name(series, series.owner[row])
         problems.add(f"{where}: column {name!r} changes within the sample; it must hold one value a sample")
     return first
-
-
-def _missing(values: Any) -> np.ndarray:
-    return np.asarray(pd.isna(values))
 
 
 def _first_rows(bad: Any, owner: np.ndarray) -> np.ndarray:
