@@ -9,6 +9,7 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
@@ -17,7 +18,11 @@ from jaxtyping import install_import_hook
 with install_import_hook(["leapcde.fields", "leapcde.heads", "leapcde.losses", "leapcde.paths"], "beartype.beartype"):
     import leapcde.heads
     import leapcde.losses
-    import leapcde.paths  # noqa: F401
+    import leapcde.paths
+
+pytest.register_assert_rewrite("command")
+from command import COLUMNS, LEAP, leapcde  # noqa: E402
+from leapcde.datasets import hopper  # noqa: E402
 
 settings.register_profile("leapcde", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("leapcde")
@@ -68,3 +73,38 @@ def data_dir() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return found
+
+
+@pytest.fixture(scope="session")
+def table() -> pd.DataFrame:
+    """60 falls of Hopper, 18 to 20 points, at each of which one of two channels is missing."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for i, sequence in enumerate(hopper.bundled()[:60]):
+        n = 18 + i % 3
+        values = sequence[: 4 * n : 4, [1, 2]].astype(float)
+        values[np.arange(n), rng.integers(2, size=n)] = np.nan
+        part = pd.DataFrame({"seq": f"s{i:02d}", "t": 0.02 * np.arange(n), "height": values[:, 0], "angle": values[:, 1]})
+        parts.append(part.assign(label="falls" if sequence[20, 8] < -1 else "rises", later=float(sequence[-1, 1]), note="text"))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory, table) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    table.to_csv(folder / "falls.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def classification(place) -> tuple[Path, dict]:
+    run = place / "classification"
+    return run, leapcde("fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", run, "--json").json
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch) -> Path:
+    """An empty folder to run in, so that nothing can be written unseen, and no data of the machine."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LEAPCDE_DATA", raising=False)
+    return tmp_path

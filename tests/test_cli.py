@@ -1,108 +1,30 @@
-"""The command line: from a file to predictions and pictures, and one clear message for every mistake."""
+"""The command line: from a file to predictions and pictures."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import pickle
 import shutil
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
-import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import save_file as save_foreign
 from typer.main import get_command
 
+from command import COLUMNS, LEAP, SMALL, Answer, fails, leapcde
 from leapcde import train as training
-from leapcde.cli import app, main
+from leapcde.cli import app
 from leapcde.datasets import hopper
 from leapcde.estimators import load
 
-COLUMNS = ["--id", "seq", "--time", "t", "--values", "height,angle"]
-# Compiling takes longer than training here: one length of series, one layer, the simplest path.
-SMALL = [
-    "--path",
-    "linear",
-    "--epochs",
-    "2",
-    "--batch",
-    "8",
-    "--rate",
-    "0.02",
-    "-o",
-    "hidden=8",
-    "-o",
-    "width=8",
-    "-o",
-    "depth=1",
-]
-LEAP = [*SMALL, "-o", "f_width=8", "-o", "decoder_steps=4", "-o", "beta=0.0"]
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 COMMANDS = ("demo", "fit", "tune", "train", "compare", "evaluate", "predict", "explain", "models", "doctor", "data")
 COMMANDS += ("reproduce", "rerun", "report")
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        """The one JSON object on standard output, as a strict reader sees it."""
-        assert self.code == 0 and self.out.count("\n") == 1, self
-        return json.loads(self.out, parse_constant=pytest.fail)
-
-
-def leapcde(*args) -> Answer:
-    """Run the command line in this process, as the installed command does."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        mock.patch.object(sys, "argv", ["leapcde", *map(str, args)]),
-        redirect_stdout(out),
-        redirect_stderr(err),
-        pytest.raises(SystemExit) as caught,
-    ):
-        main()
-    return Answer(caught.value.code or 0, out.getvalue(), err.getvalue())
-
-
-def contents(folder: Path) -> dict[str, str]:
-    return {str(p): hashlib.md5(p.read_bytes()).hexdigest() if p.is_file() else "" for p in sorted(folder.rglob("*"))}
-
-
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    """60 falls of Hopper, 18 to 20 points, at each of which one of two channels is missing."""
-    rng = np.random.default_rng(0)
-    parts = []
-    for i, sequence in enumerate(hopper.bundled()[:60]):
-        n = 18 + i % 3
-        values = sequence[: 4 * n : 4, [1, 2]].astype(float)
-        values[np.arange(n), rng.integers(2, size=n)] = np.nan
-        part = pd.DataFrame({"seq": f"s{i:02d}", "t": 0.02 * np.arange(n), "height": values[:, 0], "angle": values[:, 1]})
-        parts.append(part.assign(label="falls" if sequence[20, 8] < -1 else "rises", later=float(sequence[-1, 1]), note="text"))
-    return pd.concat(parts, ignore_index=True)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory, table) -> Path:
-    folder = tmp_path_factory.mktemp("cli")
-    table.to_csv(folder / "falls.csv", index=False)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def classification(place) -> tuple[Path, dict]:
-    run = place / "classification"
-    return run, leapcde("fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", run, "--json").json
 
 
 @pytest.fixture(scope="module")
@@ -115,14 +37,6 @@ def regression(place) -> tuple[Path, Answer]:
 def forecasting(place) -> tuple[Path, Answer]:
     run = place / "forecasting"
     return run, leapcde("fit", place / "falls.csv", *COLUMNS, "--horizon", 4, *LEAP, "--out", run)
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch) -> Path:
-    """Every test runs in an empty folder, so that nothing can be written unseen, and without data of the machine."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LEAPCDE_DATA", raising=False)
-    return tmp_path
 
 
 # From a file to predictions
@@ -344,254 +258,6 @@ def test_a_run_is_bound_to_the_file_it_was_trained_on(classification, place):
     table.iloc[:-1].to_csv("shorter.csv", index=False)
     Path("run/config.json").write_text(json.dumps({**config, "data": str(Path("shorter.csv").resolve())}))
     fails(Path("run"), "evaluate", "run", words=("has changed since",))
-
-
-# Mistakes
-
-
-def fails(folder: Path, *args, words: tuple[str, ...]) -> None:
-    """Exit code 2, one message with these words, nothing on standard output, nothing written."""
-    before = contents(folder)
-    for more in ([], ["--json"]):
-        answer = leapcde(*args, *more)
-        assert answer.code == 2 and answer.out == "", answer
-        lines = answer.err.strip().splitlines()
-        assert lines[0].startswith("error: ") and not any(line.startswith("error:") for line in lines[1:]), answer.err
-        assert "Traceback" not in answer.err
-        assert all(word in answer.err for word in words), (answer.err, words)
-        assert contents(folder) == before
-
-
-def fit(*more) -> list[str]:
-    return ["fit", "a.csv", "--id", "seq", "--time", "t", *more]
-
-
-def changed(table: pd.DataFrame, **columns) -> pd.DataFrame:
-    return table[["seq", "t", "height", "angle", "label"]].assign(**columns)
-
-
-def cell(table: pd.DataFrame, column: str, value) -> pd.Series:
-    return table[column].astype(object).where(table.index != 5, value)
-
-
-TABLES = {
-    "a text column": (lambda t: changed(t, note="calm"), ("column 'note'", "text ('calm')", "leave it out")),
-    "one text cell": (lambda t: changed(t, height=cell(t, "height", "n.a.?")), ("column 'height'", "text ('n.a.?')")),
-    "a time twice": (lambda t: changed(t, t=t["t"].where(t.index != 1, 0.0)), ("sample 0 (id s00)", "time 0 appears twice")),
-    "no time": (lambda t: changed(t, t=t["t"].where(t.index != 5)), ("sample 0 (id s00)", "time nan")),
-    "times in words": (lambda t: changed(t, t="noon"), ("column 't'", "text ('noon')", "numbers or dates")),
-    "no id": (lambda t: changed(t, seq=t["seq"].where(t.index != 5)), ("column 'seq'", "row 5")),
-    "no target": (lambda t: changed(t, label=t["label"].where(t.index != 5)), ("column 'label'", "row 5")),
-    "two targets": (lambda t: changed(t, label=cell(t, "label", "rises?")), ("id s00", "column 'label' changes within")),
-    "one class": (lambda t: changed(t, label="falls"), ("every training sample has the class", "falls")),
-    "an infinite value": (lambda t: changed(t, angle=t["angle"].where(t.index != 5, np.inf)), ("id s00", "channel 'angle'")),
-    "no rows": (lambda t: changed(t)[:0], ("no rows",)),
-    "two series": (lambda t: changed(t)[t["seq"] < "s02"], ("2 samples cannot be split", "at least 3")),
-    "no id column": (lambda t: changed(t).drop(columns="seq"), ("no column 'seq'", "the table has: t, height")),
-    "no value column": (lambda t: t[["seq", "t", "label"]], ("no column is left for the values",)),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_wrong_tables(name, table, tmp_path):
-    make, words = TABLES[name]
-    make(table).to_csv("a.csv", index=False)
-    fails(tmp_path, *fit("--target", "label"), words=words)
-
-
-def test_all_that_is_wrong_with_a_table_in_one_message(table, tmp_path):
-    bad = changed(table, note="calm", t=table["t"].where(table.index != 1, 0.0), label=cell(table, "label", "rises?"))
-    bad.to_csv("a.csv", index=False)
-    fails(tmp_path, *fit("--target", "label"), words=("column 'note'", "appears twice", "column 'label' changes"))
-
-
-FILES = {
-    "an empty file": (b"", ("cannot read", "a.csv")),
-    "bytes": (bytes(range(256)) * 20, ("cannot read", "a.csv")),
-    "a pickle": (pickle.dumps({"a": [1]}), ("a.csv",)),
-    "ragged lines": (b"seq,t,height\n1,2\n1,2,3,4,5\n", ("cannot read", "line 3")),
-    "semicolons": (b"seq;t;height\n1;0;2\n", ("one column only", "semicolons", "commas")),
-    "one column": (b"seq\n1\n2\n", ("one column only", "'seq'")),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_unreadable_files(name, tmp_path):
-    content, words = FILES[name]
-    Path("a.csv").write_bytes(content)
-    fails(tmp_path, *fit("--target", "label"), words=words)
-
-
-def test_unreadable_parquet_and_no_file(tmp_path):
-    Path("a.parquet").write_bytes(b"PAR1 but not really")
-    Path("folder.csv").mkdir()
-    same = ["--id", "seq", "--time", "t", "--target", "label"]
-    fails(tmp_path, "fit", "a.parquet", *same, words=("cannot read", "a.parquet"))
-    fails(tmp_path, "fit", "b.csv", *same, words=("no file b.csv", "leapcde train"))
-    fails(tmp_path, "train", "b.csv", words=("'b.csv' is not a data set", "leapcde data list"))
-    fails(tmp_path, "train", "a.parquet", words=("not a data set", "leapcde fit"))
-    fails(tmp_path, "fit", "folder.csv", *same, words=("there is no file", "folder.csv"))
-    fails(tmp_path, "fit", "a.parquet", words=("--id and --time",))
-
-
-OPTIONS = {
-    "no target": ([], ("--target", "--horizon")),
-    "unknown target": (["--target", "sick"], ("no column 'sick'",)),
-    "unknown value": (["--target", "label", "--values", "height,heigth"], ("no column 'heigth'",)),
-    "target as value": (["--target", "label", "--values", "height,label"], ("'label' is named twice",)),
-    "unknown model": (["--target", "label", "--model", "lsmt"], ("no model 'lsmt'", "lstm", "leap")),
-    "unknown option": (["--target", "label", "-o", "hiden=8"], ("no option 'hiden'", "hidden")),
-    "option without value": (["--target", "label", "-o", "hidden"], ("'hidden'", "name=value")),
-    "drop": (["--target", "label", "--drop", "2"], ("drop rate 2",)),
-    "path": (["--target", "label", "--path", "cubic"], ("no path 'cubic'", "natural")),
-    "schedule": (["--target", "label", "--schedule", "step"], ("no schedule 'step'", "cosine")),
-    "epochs": (["--target", "label", "--epochs", "0"], ("epochs 0", "positive")),
-    "task": (["--target", "label", "--task", "ranking"], ("no task 'ranking'", "classification, regression")),
-    "words as numbers": (["--target", "label", "--task", "regression"], ("regression needs numbers", "classification")),
-    "horizon": (["--horizon", "500"], ("too short for a horizon of 500",)),
-    "window": (["--horizon", "3", "--window", "500"], ("no sequence is long enough", "the longest has 20")),
-    "out is a file": (["--target", "label", "--out", "a.csv"], ("a.csv", "another --out")),
-    "out is full": (["--target", "label", "--out", "full"], ("full", "not empty", "another --out")),
-    "out below a file": (["--target", "label", "--out", "a.csv/run", "--model", "ncde", *SMALL], ("cannot write", "a.csv/run")),
-}
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_wrong_options(name, table, tmp_path):
-    more, words = OPTIONS[name]
-    changed(table).to_csv("a.csv", index=False)
-    Path("full").mkdir()
-    Path("full/precious.txt").write_text("mine")
-    fails(tmp_path, *fit(*(["--values", "height,angle"] if "--values" not in more else []), *more), words=words)
-
-
-def test_a_label_that_only_the_test_data_has_is_found_before_training(table, tmp_path):
-    rare = next(i for i in range(60) if _is_test(table, f"s{i:02d}"))
-    changed(table, label=table["label"].where(table["seq"] != f"s{rare:02d}", "odd")).to_csv("a.csv", index=False)
-    with mock.patch.object(training, "_epoch", side_effect=AssertionError("trained in vain")):
-        fails(tmp_path, *fit("--target", "label", *SMALL, "--model", "ncde"), words=("training did not see: odd",))
-
-
-def _is_test(table: pd.DataFrame, name: str) -> bool:
-    """Whether a series goes to the test data when its label is unique."""
-    from leapcde.datasets import table_file
-
-    changed(table, label=table["label"].where(table["seq"] != name, "odd")).to_csv("try.csv", index=False)
-    data = table_file.load(Path("try.csv"), table_file.Columns("seq", "t", "label", ("height", "angle")))
-    return name in data.test.ids
-
-
-@pytest.mark.parametrize(
-    ("args", "word"),
-    [
-        (["train"], "Missing argument"),
-        (["fit"], "Missing argument"),
-        (["fit", "a.csv", "--seed", "-1"], "--seed"),
-        (["fit", "a.csv", "--colour", "red"], "--colour"),
-        (["train", "hopper", "--target", "label"], "--target"),
-        (["paint"], "paint"),
-    ],
-)
-def test_wrong_usage(args, word):
-    answer = leapcde(*args)
-    assert answer.code == 2 and answer.out == "" and word in answer.err and "Traceback" not in answer.err
-
-
-@pytest.mark.parametrize("command", ["evaluate", "explain", "predict"])
-def test_no_run_folder(command, tmp_path, place):
-    file = [place / "falls.csv"] if command == "predict" else []
-    fails(tmp_path, command, "nowhere", *file, words=("no run folder nowhere", "leapcde fit"))
-    Path("empty").mkdir()
-    fails(tmp_path, command, "empty", *file, words=("empty is not a run folder", "config.json"))
-
-
-def truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def text(content: str):
-    return lambda path: path.write_text(content)
-
-
-DAMAGE = {
-    "truncated weights": ("model.safetensors", truncated, ("model.safetensors", "truncated")),
-    "empty weights": ("model.safetensors", text(""), ("model.safetensors", "truncated")),
-    "no weights": ("model.safetensors", Path.unlink, ("not finished", "repeat")),
-    "foreign weights": ("model.safetensors", lambda p: save_foreign({"a": np.ones(2)}, p), ("leapcde did not write it",)),
-    "other weights": ("model.safetensors", lambda p: shutil.copy(p.with_name("training.safetensors"), p), ("'model' file",)),
-    "cut config": ("config.json", truncated, ("config.json", "damaged")),
-    "config of another kind": ("config.json", text("[1, 2]"), ("config.json", "damaged")),
-    "config with less": ("config.json", text("{}"), ("config.json", "damaged")),
-    "config in binary": ("config.json", lambda p: p.write_bytes(b"\xff\xfe\x00"), ("config.json", "damaged")),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_damaged_run_folders(name, classification, tmp_path):
-    file, damage, words = DAMAGE[name]
-    shutil.copytree(classification[0], "run")
-    damage(Path("run") / file)
-    fails(tmp_path, "evaluate", "run", words=words)
-
-
-def test_damaged_training_state(classification, place, tmp_path):
-    shutil.copytree(classification[0], "run")
-    truncated(Path("run/training.safetensors"))
-    command = ["fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", "run"]
-    fails(tmp_path, *command, words=("training.safetensors", "truncated"))
-
-
-def test_other_settings_in_the_same_folder(classification, place):
-    run, _ = classification
-    command = ["fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", run]
-    for other in (["--seed", "5"], ["--epochs", "3"], ["-o", "hidden=9"], ["--drop", "0.2"], ["--intensity"]):
-        fails(run, *command, *other, words=("holds a run with other settings", "another --out"))
-
-
-def test_wrong_files_to_predict(classification, table, tmp_path):
-    run, _ = classification
-    table.drop(columns="angle").to_csv("few.csv", index=False)
-    changed(table, angle="calm").to_csv("text.csv", index=False)
-    for file, words in (
-        ("few.csv", ("no column 'angle'", "the table has")),
-        ("text.csv", ("column 'angle'", "text ('calm')")),
-        ("none.csv", ("there is no file none.csv",)),
-    ):
-        fails(tmp_path, "predict", run, file, "--out", "out.csv", words=words)
-    table.to_csv("good.csv", index=False)
-    fails(tmp_path, "predict", run, "good.csv", "--out", tmp_path, words=("cannot write",))
-
-
-def test_predicting_for_a_named_data_set_says_how(classification, tmp_path):
-    shutil.copytree(classification[0], "run")
-    config = json.loads(Path("run/config.json").read_text())
-    Path("run/config.json").write_text(json.dumps({**config, "data": "hopper", "columns": None}))
-    fails(tmp_path, "predict", "run", "a.csv", words=("trained on 'hopper'", "Predictor.load"))
-
-
-def test_wrong_samples_and_channels_to_explain(classification, tmp_path):
-    run, _ = classification
-    out = ["--out", "why"]
-    fails(tmp_path, "explain", run, *out, "--sample", 99, "--sample", -1, words=("no sample 99, -1", "0 to 8"))
-    fails(tmp_path, "explain", run, *out, "--channel", "speed", "--channel", "x", words=("'speed'", "'x'", "height, angle"))
-
-
-def test_moved_data(classification, tmp_path):
-    shutil.copytree(classification[0], "run")
-    config = json.loads(Path("run/config.json").read_text())
-    Path("run/config.json").write_text(json.dumps({**config, "data": "/gone/falls.csv"}))
-    fails(tmp_path, "evaluate", "run", words=("there is no file /gone/falls.csv",))
-
-
-def test_no_data_folder(classification, tmp_path):
-    for command in (["train", "hopper"], ["doctor"]):
-        fails(tmp_path, *command, "--data-dir", "nowhere", words=("no data directory nowhere",))
-    fails(tmp_path, "train", "character-trajectories", words=("CharacterTrajectories.zip", "LEAPCDE_DATA"))
-
-
-def test_data_that_cannot_be_made(tmp_path):
-    fails(tmp_path, "data", "make", "walker", "--out", "a.npy", words=("'walker'", "'mujoco'"))
-    fails(tmp_path, "data", "make", "mujoco", "--out", "a.txt", words=(".npy", ".npz"))
 
 
 def test_as_a_module_and_its_version():

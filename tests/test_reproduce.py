@@ -13,10 +13,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from command import leapcde
 from leapcde.experiments.records import read_all
 from leapcde.experiments.studies import STUDIES, names
 from leapcde.models import MODELS
-from test_cli import leapcde
 
 MINE = """
 name = "mine"

@@ -67,7 +67,11 @@ def test_cells_run_once_and_say_how_far_they_are(tmp_path, undisturbed):
 
 
 def test_the_best_so_far_is_of_the_same_data(undisturbed):
-    easier = {**undisturbed[0], "data_hash": "one step ahead instead of ten", "metrics": {"test": {"mse": 0.0, "mse_units": 0.0}}}
+    easier = {
+        **undisturbed[0],
+        "data_hash": "one step ahead instead of ten",
+        "metrics": {"test": {"mse": 0.0, "mse_units": 0.0}},
+    }
     last = undisturbed[0]
     assert best_so_far([last]) and best_so_far([easier, last]) == best_so_far([last])
 
