@@ -219,7 +219,7 @@ def test_tables_are_made_of_their_records(tmp_path):
         sum(2.0 + 3.0 + 4.0 for record in found if record["history"]) / 3600
         + sum(record["seconds"] for record in found if not record["history"]) / 3600
     )
-    assert f"Seeds (by column where they differ): 3, but 5 of NCDE, 5 of LEAP. {hours:.1f} processor hours" in text
+    assert f"Seeds of the models, by column where they differ: 3, but 5 of NCDE, 5 of LEAP. {hours:.1f} processor hours" in text
 
 
 def test_rows_are_compared_by_the_seeds_that_both_have(tmp_path):

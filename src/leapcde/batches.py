@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .errors import choose
-from .paths import SCHEMES, Path, channel_count, fit_path
+from .paths import SCHEMES, Path, add_channels, channel_count, fit_path, with_linear
 from .prepare import Padded, buckets, pad
 from .series import Series
 
@@ -56,6 +56,18 @@ class Batch(NamedTuple):
 
     def take(self, index) -> Batch:
         return jax.tree.map(lambda array: array[index], self)
+
+
+def noisy(batch: Batch, deviation: float, key) -> Batch:
+    """The batch as it would be with Gaussian errors in its observations: the rows, and X by the lines between the errors."""
+    obs, X = batch
+    errors = obs._replace(values=deviation * jax.random.normal(key, obs.values.shape, obs.values.dtype) * obs.mask)
+    # A rectilinear X has a knot between any two rows; every other X has its knots where the rows are.
+    scheme = "rectilinear" if X.times.shape[1] > max(obs.times.shape[1], 2) else "linear"
+    lines, skip = fit_path(errors, scheme, time=False), X.values.shape[-1] - obs.values.shape[-1]
+    still = with_linear(lines, jnp.zeros((*lines.values.shape[:2], skip), lines.values.dtype))
+    seen = obs._replace(values=obs.values + errors.values, last=obs.last + lines.values[:, -1])
+    return Batch(seen, add_channels(X, still))
 
 
 class Bucket(NamedTuple):

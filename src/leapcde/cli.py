@@ -22,6 +22,7 @@ from .commands import (
     Json,
     ModelName,
     ModelOption,
+    Noise,
     Out,
     PathName,
     Patience,
@@ -117,6 +118,7 @@ def train(
     schedule: Schedule = None,
     patience: Patience = None,
     weight_penalty: Penalty = None,
+    noise: Noise = None,
     balanced: Balanced = False,
     path: PathName = "natural",
     time_channel: TimeChannel = True,
@@ -146,7 +148,7 @@ def train(
         raise InputError(f"{data!r} is not a data set; {hint}")
     is_file = Path(data).suffix == ".ts"
     given = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
-    given |= {"weight_penalty": weight_penalty, "class_weight": "balanced" if balanced else None}
+    given |= {"weight_penalty": weight_penalty, "noise": noise, "class_weight": "balanced" if balanced else None}
     settings = {"seed": seed, **(presets.paper_training(data) if paper else {})}
     settings |= {key: value for key, value in given.items() if value is not None}
     options = {**(presets.paper_options(data, model) if paper else {}), **name_values(option or [], "--option", "hidden=64")}

@@ -17,6 +17,7 @@ from .commands import (
     Json,
     ModelName,
     ModelOption,
+    Noise,
     Out,
     PathName,
     Patience,
@@ -73,6 +74,7 @@ def fit(
     schedule: Schedule = None,
     patience: Patience = None,
     weight_penalty: Penalty = None,
+    noise: Noise = None,
     balanced: Balanced = True,
     path: PathName = "linear",
     time_channel: TimeChannel = True,
@@ -92,7 +94,8 @@ def fit(
     from .experiments.own import own_run
 
     training = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
-    training |= {"weight_penalty": weight_penalty, "class_weight": "balanced" if balanced else None, "seed": seed}
+    training |= {"class_weight": "balanced" if balanced else None, "weight_penalty": weight_penalty, "noise": noise}
+    training["seed"] = seed
     columns = _columns(file, id, time, target, values, static, window, horizon, task)
     parts = {"options": name_values(option or [], "--option", "hidden=64"), "recipe": Recipe(path, time_channel, intensity)}
     config, loaded = own_run(_asked(file, columns, model=model, drop=drop, **parts), training)

@@ -28,6 +28,9 @@ Patience = Annotated[int | None, typer.Option(help="Stop after so many epochs wi
 Penalty = Annotated[
     float | None, typer.Option(help="Times Σ‖θ‖ of what the model regularises. fit: 0.003 for classes, else 0.")
 ]
+Noise = Annotated[
+    float | None, typer.Option(help="Fresh Gaussian errors in each training step, in deviations of the channel; default none.")
+]
 Balanced = Annotated[bool, typer.Option("--balanced/--not-balanced", help="Weigh classes by how rare they are.")]
 PathName = Annotated[str, typer.Option(help="natural, linear, hermite (causal) or rectilinear (causal).")]
 TimeChannel = Annotated[bool, typer.Option("--time-channel/--no-time-channel", help="Time as a channel of X.")]

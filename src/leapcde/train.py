@@ -23,7 +23,7 @@ import numpy as np
 import optax
 from jax import lax
 
-from .batches import Batch, Bucket, few_sizes
+from .batches import Batch, Bucket, few_sizes, noisy
 from .checkpoint import load_file, restore, save_file
 from .devices import spread
 from .errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, choose
@@ -48,6 +48,7 @@ class TrainConfig:
     weight_decay: float = 0.0  # adamw only
     clip: float | None = 1.0  # largest norm of the gradient
     weight_penalty: float = 0.0  # times Σ‖θ‖ of the model's regularised part; never in a reported metric
+    noise: float = 0.0  # of fresh Gaussian errors in the observations of every step, in deviations of their channel
     patience: int | None = None  # stop after so many epochs without a better loss
     stop_on: str = "train"  # whose loss: "train" (the paper's appendix) or "validation"
     class_weight: str | tuple[float, ...] | None = None  # or "balanced", or a weight for each class in its order
@@ -69,9 +70,12 @@ class TrainConfig:
             raise InputError(f"patience {self.patience}: give at least 1 epoch, or leave it out")
         if self.weight_penalty < 0 or self.weight_decay < 0 or (self.clip is not None and not self.clip > 0):
             raise InputError("weight_penalty and weight_decay must not be negative, clip must be positive or None")
+        if not 0 <= self.noise < np.inf:
+            raise InputError(f"noise {self.noise}: give a number that is not negative")
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Without noise where there is none: runs from before it could be had stay what they were, by name too."""
+        return {key: value for key, value in asdict(self).items() if key != "noise" or value}
 
 
 @dataclass
@@ -129,7 +133,7 @@ def fit(
     """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there."""
     params, static = eqx.partition(model, eqx.is_inexact_array)
     optimiser = _optimiser(config.optimizer, config.weight_decay, config.clip)
-    step = _Step(static, task, config.weight_penalty, optimiser, _class_weights(task, train, config))
+    step = _Step(static, task, config.weight_penalty, config.noise, optimiser, _class_weights(task, train, config))
     state, best = State(params, optimiser.init(params)), params
     history, halvings = History(), 0
     if checkpoint is not None and checkpoint.exists():
@@ -180,7 +184,7 @@ def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainCo
     """The compiled training step of each bucket, as `fit` runs it; after a `fit`, nothing is compiled again."""
     params, static = eqx.partition(model, eqx.is_inexact_array)
     optimiser = _optimiser(config.optimizer, config.weight_decay, config.clip)
-    step = _Step(static, task, config.weight_penalty, optimiser, _class_weights(task, train, config))
+    step = _Step(static, task, config.weight_penalty, config.noise, optimiser, _class_weights(task, train, config))
     found = []
     for bucket, order in dict(_plan(train, config, 0)).items():
         when, numbers = np.zeros(len(order), np.float32), np.arange(len(order))
@@ -208,12 +212,14 @@ class _Step(NamedTuple):
     static: Any
     task: str
     weight_penalty: float
+    noise: float
     optimiser: optax.GradientTransformation
     weights: Any
 
     def loss(self, params, batch: Batch, key, epoch):
         model = eqx.combine(params, self.static)
-        prediction, penalty = model(spread(batch), key=key, epoch=epoch)
+        seen = noisy(batch, self.noise, jax.random.fold_in(key, 1)) if self.noise else batch
+        prediction, penalty = model(spread(seen), key=key, epoch=epoch)
         loss = task_loss(self.task, prediction, batch.obs.target, self.weights)
         total = loss + penalty
         if self.weight_penalty:

@@ -113,7 +113,9 @@ def _made(table: dict[str, Any]) -> str:
     counts = {row: _counts(table, row) for row in table["rows"] if row not in table["naive"]}
     usual = next(iter(sorted(counts.values(), key=list(counts.values()).count, reverse=True)), "no")
     others = [f"{text} of {row}" for row, text in counts.items() if text != usual]
-    seeds = f"Seeds (by column where they differ): {usual}" + (f", but {', '.join(others)}" if others else "") + "."
+    seeds = (
+        f"Seeds of the models, by column where they differ: {usual}" + (f", but {', '.join(others)}" if others else "") + "."
+    )
     where = f" on {', '.join(table['processors'])}" if table["processors"] else ""
     return f"{table['done']} of {table['cells']} cells done. {seeds} {table['hours']:.1f} processor hours{where}."
 
