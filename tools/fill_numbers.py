@@ -69,7 +69,8 @@ def _columns(study: str) -> list[dict[str, Any]]:
 
 def _ranked(columns: list[dict[str, Any]], labels: list[str], by: int = 0) -> str:
     """All models on one data set, the best in column `by` first, beside the paper's figures; honest rows in italics."""
-    about = "the paper" if len(labels) == 1 else f"the paper, at {len(labels)} rates"
+    printed = [any(cell and cell.get("paper") for cell in column["cells"].values()) for column in columns]
+    about = "the paper" if sum(printed) < 2 else f"the paper, at {sum(printed)} rates"
     lines = [f"| model | {' | '.join(labels)} | {about} | parameters | s / epoch |"]
     lines.append(f"|---|{'---:|' * len(labels)}---|---:|---:|")
     lower = columns[by]["metric"] in ("mse", "mse_units")
@@ -77,10 +78,12 @@ def _ranked(columns: list[dict[str, Any]], labels: list[str], by: int = 0) -> st
     there = {row: cells for row, cells in rows.items() if cells[by]["scores"]}
     for row, cells in sorted(there.items(), key=lambda item: item[1][by]["mean"] * (1 if lower else -1)):
         name = f"*{row}*" if row in HONEST.values() else row
-        papers = [f"{cell['paper'][0]:.3f}" if cell.get("paper") else "–" for cell in cells]
-        printed = "" if set(papers) == {"–"} else " / ".join(papers)
+        papers = [
+            f"{cell['paper'][0]:.3f}" if cell.get("paper") else "–" for cell, has in zip(cells, printed, strict=True) if has
+        ]
+        figures = "" if set(papers) <= {"–"} else " / ".join(papers)
         cost = [f"{cells[by]['parameters']:,}", f"{cells[by]['seconds']:.1f}"] if cells[by]["parameters"] else ["", ""]
-        lines.append(f"| {name} | {' | '.join(render.score(cell).text for cell in cells)} | {printed} | {' | '.join(cost)} |")
+        lines.append(f"| {name} | {' | '.join(render.score(cell).text for cell in cells)} | {figures} | {' | '.join(cost)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -106,7 +109,8 @@ def simulations() -> str:
 
 
 def words() -> str:
-    return _ranked(_columns("speech"), ["test accuracy"])
+    """Words, as the standard budget trains and as it did before."""
+    return _ranked(_columns("speech"), ["test accuracy", "shorter, without noise"])
 
 
 def patients() -> str:
