@@ -5,10 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 
+import numpy as np
 import pytest
 
 from conftest import ROOT
 from leapcde.experiments import budgets
+from leapcde.experiments.paper import LABELS
+from leapcde.experiments.records import read_all
+from leapcde.experiments.studies import preset
+from leapcde.experiments.tables import by_key, of_runs
 from leapcde.models import MODELS
 
 
@@ -51,6 +56,17 @@ def test_chosen_settings_are_the_best_of_the_same_trials():
             assert record["best"]["value"] == best and record["best"]["settings"] == settings
             seeds = budgets.seeds(budgets.budget("full"), data, model)
             assert record["config"]["train"]["seed"] not in seeds  # what is reported was not used to choose
+
+
+def test_each_model_has_the_training_of_words_that_its_validation_data_prefers():
+    found = by_key(read_all(ROOT / "results" / "standard"))
+    there = of_runs(preset("speech", "standard"), found)
+    mean = lambda row, column: np.mean([one["metrics"]["validation"]["accuracy"] for one in there[row, column]])
+    for model in budgets.thirteen():
+        row = LABELS[model]
+        seeds = [{one["seed"] for one in there[row, column]} for column in ("with noise", "without noise")]
+        assert seeds[0] == seeds[1] and len(seeds[0]) > 1, row
+        assert (model in budgets.BETTER_WITHOUT_NOISE) == (mean(row, "without noise") > mean(row, "with noise")), row
 
 
 @pytest.mark.parametrize("model", ["leap", "layers+ncde"])

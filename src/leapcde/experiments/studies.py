@@ -128,9 +128,14 @@ STUDIES: dict[str, Study] = {
             "Speech Commands, test accuracy",
             "table",
             ALL,
-            (SETS[1], Column("shorter, without noise", "speech-commands", train={"epochs": 20, "batch": 32, "noise": 0.0})),
-            "40 epochs of 16 clips a step, with Gaussian errors of one deviation in every frame; beside it 20 epochs of 32, "
-            "without errors (decision 11). Ten other words than the paper's, 5,000 clips.",
+            (
+                SETS[1],
+                Column("with noise", "speech-commands", train=budgets.WITH_NOISE),
+                Column("without noise", "speech-commands", train=budgets.WITHOUT_NOISE),
+            ),
+            "Each model as its validation data says it is trained better; then all with 40 epochs of 16 clips a step and "
+            "Gaussian errors of one deviation in every frame, and all with 20 of 32 without errors (decision 11). "
+            "Ten other words than the paper's, 5,000 clips.",
             honest=True,
         ),
         Study("sepsis", "PhysioNet Sepsis, test AUROC", "table", ALL, (SETS[2],), honest=True),
