@@ -101,10 +101,11 @@ def test_forecasting(forecasting, table):
 
 def test_forecasting_at_times(place):
     """Rows are 0.02 apart: times between and at them, and one that no sequence reaches."""
-    settings = ["--model", "gru", "-o", "hidden=4", "--epochs", 1, "--window", 8]
+    settings = ["--model", "gru", "-o", "hidden=4", "--epochs", 1, "--window", 8, "--noise", 0.1]
     given = ["fit", place / "falls.csv", *COLUMNS, *settings]
     found = leapcde(*given, "--horizon", "0.03,0.1", "--out", "run", "--json").json
     assert found["metric"] == "mse" and load("run").horizon == [0.03, 0.1]
+    assert json.loads(Path("run/config.json").read_text())["train"]["noise"] == 0.1
     table = pd.DataFrame(leapcde("predict", "run", place / "falls.csv", "--coverage", 0.8, "--json").json["predictions"])
     assert table["after"][:3].tolist() == [0.03, 0.1, 0.03] and len(table) == 120
     assert (table["height lower"] < table["height"]).all()

@@ -102,6 +102,7 @@ OPTIONS = {
     "drop": (["--target", "label", "--drop", "2"], ("drop rate 2",)),
     "path": (["--target", "label", "--path", "cubic"], ("no path 'cubic'", "natural")),
     "schedule": (["--target", "label", "--schedule", "step"], ("no schedule 'step'", "cosine")),
+    "noise": (["--target", "label", "--noise", "-1"], ("noise -1", "not negative")),
     "epochs": (["--target", "label", "--epochs", "0"], ("epochs 0", "positive")),
     "task": (["--target", "label", "--task", "ranking"], ("no task 'ranking'", "classification, regression")),
     "words as numbers": (["--target", "label", "--task", "regression"], ("regression needs numbers", "classification")),
