@@ -60,7 +60,7 @@ def test_chosen_settings_are_the_best_of_the_same_trials():
 
 def test_each_model_has_the_training_of_words_that_its_validation_data_prefers():
     found = by_key(read_all(ROOT / "results" / "standard"))
-    there = of_runs(preset("speech", "standard"), found)
+    there = of_runs(preset("noise", "standard"), found)
     mean = lambda row, column: np.mean([one["metrics"]["validation"]["accuracy"] for one in there[row, column]])
     for model in budgets.thirteen():
         row = LABELS[model]

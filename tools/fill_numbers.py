@@ -110,7 +110,7 @@ def simulations() -> str:
 
 def words() -> str:
     """Words, each model as it was trained better, and with both trainings."""
-    return _ranked(_columns("speech"), ["test accuracy", "with noise", "without noise"])
+    return _ranked([*_columns("speech"), *_columns("noise")], ["test accuracy", "with noise", "without noise"])
 
 
 def patients() -> str:

@@ -34,7 +34,7 @@ def grid(table: dict[str, Any]) -> Grid:
     for column in columns:
         label = column["label"] if len(columns) > 1 else ""
         metric = METRICS.get(column["metric"], "")
-        header += [f"{label} {metric}".strip(), f"{label} paper".strip()]
+        header += [f"{label} {metric}".strip(), *([f"{label} paper".strip()] if _has_paper(column) else [])]
     groups = _groups(columns)
     for data, _ in groups:
         place = f"{data} " if len(groups) > 1 else ""
@@ -43,11 +43,16 @@ def grid(table: dict[str, Any]) -> Grid:
     return Grid(table["name"], table["title"], header, rows, _notes(table))
 
 
+def _has_paper(column: dict[str, Any]) -> bool:
+    """Whether the paper prints anything there; a column of nothing tells nothing."""
+    return any(cell and cell["paper"] for cell in column["cells"].values())
+
+
 def _row(row: str, columns: list[dict[str, Any]], groups: list[tuple[str, list[dict[str, Any]]]]) -> list[Text]:
     cells = [Text(row)]
     for column in columns:
         found = column["cells"].get(row) or {"scores": [], "paper": None}
-        cells += [score(found), _paper(found["paper"])]
+        cells += [score(found), *([_paper(found["paper"])] if _has_paper(column) else [])]
     for _, members in groups:
         mine = [column["cells"][row] for column in members if column["cells"].get(row)]
         cells += [
