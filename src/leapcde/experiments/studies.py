@@ -141,8 +141,9 @@ STUDIES: dict[str, Study] = {
                 Column("with noise", "speech-commands", train=budgets.WITH_NOISE),
                 Column("without noise", "speech-commands", train=budgets.WITHOUT_NOISE),
             ),
-            "Gaussian errors of one deviation in every frame, fresh in every step. In the standard budget 40 epochs of 16 clips "
-            "a step with them, 20 of 32 without; its table of Speech Commands has of each model what validation data prefers.",
+            "Gaussian errors of one deviation in every frame, fresh in every step. In the standard budget 40 epochs of 16 "
+            "clips a step with them, 20 of 32 without; its table of Speech Commands has of each model what validation data "
+            "prefers.",
             smoke_rows=("GRU",),
         ),
         Study("sepsis", "PhysioNet Sepsis, test AUROC", "table", ALL, (SETS[2],), honest=True),
