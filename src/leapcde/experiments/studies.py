@@ -144,7 +144,7 @@ STUDIES: dict[str, Study] = {
             "Gaussian errors of one deviation in every frame, fresh in every step. In the standard budget 40 epochs of 16 "
             "clips a step with them, 20 of 32 without; its table of Speech Commands has of each model what validation data "
             "prefers.",
-            smoke_rows=("GRU",),
+            smoke_rows=("NCDE", "LEAP"),
         ),
         Study("sepsis", "PhysioNet Sepsis, test AUROC", "table", ALL, (SETS[2],), honest=True),
         Study("mujoco", "MuJoCo, test MSE", "table", ALL, _dropped(MJ), _MUJOCO, honest=True),
