@@ -69,7 +69,7 @@ def _columns(study: str) -> list[dict[str, Any]]:
 
 def _ranked(columns: list[dict[str, Any]], labels: list[str], by: int = 0) -> str:
     """All models on one data set, the best in column `by` first, beside the paper's figures; honest rows in italics."""
-    printed = [any(cell and cell.get("paper") for cell in column["cells"].values()) for column in columns]
+    printed = [render.has_paper(column) for column in columns]
     about = "the paper" if sum(printed) < 2 else f"the paper, at {sum(printed)} rates"
     lines = [f"| model | {' | '.join(labels)} | {about} | parameters | s / epoch |"]
     lines.append(f"|---|{'---:|' * len(labels)}---|---:|---:|")

@@ -34,7 +34,7 @@ def grid(table: dict[str, Any]) -> Grid:
     for column in columns:
         label = column["label"] if len(columns) > 1 else ""
         metric = METRICS.get(column["metric"], "")
-        header += [f"{label} {metric}".strip(), *([f"{label} paper".strip()] if _has_paper(column) else [])]
+        header += [f"{label} {metric}".strip(), *([f"{label} paper".strip()] if has_paper(column) else [])]
     groups = _groups(columns)
     for data, _ in groups:
         place = f"{data} " if len(groups) > 1 else ""
@@ -43,7 +43,7 @@ def grid(table: dict[str, Any]) -> Grid:
     return Grid(table["name"], table["title"], header, rows, _notes(table))
 
 
-def _has_paper(column: dict[str, Any]) -> bool:
+def has_paper(column: dict[str, Any]) -> bool:
     """Whether the paper prints anything there; a column of nothing tells nothing."""
     return any(cell and cell["paper"] for cell in column["cells"].values())
 
@@ -52,7 +52,7 @@ def _row(row: str, columns: list[dict[str, Any]], groups: list[tuple[str, list[d
     cells = [Text(row)]
     for column in columns:
         found = column["cells"].get(row) or {"scores": [], "paper": None}
-        cells += [score(found), *([_paper(found["paper"])] if _has_paper(column) else [])]
+        cells += [score(found), *([_paper(found["paper"])] if has_paper(column) else [])]
     for _, members in groups:
         mine = [column["cells"][row] for column in members if column["cells"].get(row)]
         cells += [
