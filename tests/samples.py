@@ -1,0 +1,36 @@
+"""Two samples, and how tests compare series and the problems that an error lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from leapcde.errors import InputError
+from leapcde.series import Series, as_series
+
+NAN, INF = np.nan, np.inf
+TIMES = [[0.0, 1.0, 2.5], [0.5, 4.0]]
+VALUES = [[[1.0, 2.0], [3.0, NAN], [5.0, 6.0]], [[7.0, 8.0], [NAN, 10.0]]]
+
+
+def same(a: Series, b: Series) -> None:
+    for name in ("times", "values", "offsets", "target", "static", "ids"):
+        left, right = getattr(a, name), getattr(b, name)
+        assert (left is None) == (right is None), name
+        if left is not None:
+            np.testing.assert_array_equal(left, right, err_msg=name)
+    assert a.channels == b.channels
+
+
+def problems(*args, make=as_series, **kwargs) -> tuple[str, ...]:
+    with pytest.raises(InputError) as caught:
+        make(*args, **kwargs)
+    assert "Error" not in str(caught.value)  # no text of another library's exception
+    return caught.value.problems or (str(caught.value),)
+
+
+def fits(found: tuple[str, ...], *needed: tuple[str, ...]) -> None:
+    """As many problems as expected, each with its words."""
+    assert len(found) == len(needed), found
+    for problem, words in zip(found, needed, strict=True):
+        assert all(word in problem for word in words), (problem, words)
