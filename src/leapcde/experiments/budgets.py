@@ -37,6 +37,7 @@ _PENALTY = 0.003
 _DECODER_STEPS = 32  # as accurate as a step at every knot of a letter (results/decoder)
 _STEPS_ALONG_X = {"character-trajectories": 32, "speech-commands": 32}  # long series: fewer steps learn more (decision 10)
 _STRAIGHT = {"mujoco"}  # a spline through few points swings: for whoever follows X, straight lines (decision 10)
+_SMOOTH = {("speech-commands", "leap"), ("speech-commands", "ncde")}  # SiLU instead of ReLU: most units die (decision 12)
 _FEWER_STEPS = {"sepsis": 16}  # stays are short and their channels many; not compared with more steps
 # What a cell of the smoke budget needs is time to compile: Euler's method and one layer make small programs.
 _TINY: dict[str, Any] = {"hidden": 4, "width": 4, "depth": 1, "f_width": 4, "latent": 3, "decoder_steps": 3, "solver": "euler"}
@@ -122,8 +123,9 @@ def _options(spend: Budget, data: str, model: str) -> dict[str, Any]:
         return presets.paper_options(data, model)
     if spend.name == "standard":
         known = options_of(model)
-        grid = {"decoder_steps": _FEWER_STEPS.get(data, _DECODER_STEPS)}
+        grid: dict[str, Any] = {"decoder_steps": _FEWER_STEPS.get(data, _DECODER_STEPS)}
         grid |= dict.fromkeys(("steps", "encoder_steps"), _STEPS_ALONG_X.get(data))
+        grid |= {"activation": "silu" if (data, model.removeprefix("layers+")) in _SMOOTH else None}
         grid = {key: value for key, value in grid.items() if key in known and value is not None}
         tuned = {key: value for key, value in chosen(data, model).items() if key in known}
         return {**presets.sizes(data, model), **grid, **tuned}
