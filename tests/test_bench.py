@@ -71,7 +71,7 @@ def test_each_model_has_the_training_of_words_that_its_validation_data_prefers()
         assert (model in budgets.BETTER_WITHOUT_NOISE) == (plain > noisy), model
 
 
-def test_fields_on_words_are_smooth_where_validation_data_prefers_it():
+def test_fields_of_leap_and_ncde_are_smooth_on_words_only():
     smooth = lambda data, model: budgets.config(budgets.budget("standard"), data, 0.0, model, {}, {}).options.get("activation")
     assert smooth("speech-commands", "leap") == smooth("speech-commands", "layers+ncde") == "silu"
     assert smooth("speech-commands", "leap+") is smooth("speech-commands", "gru") is smooth("sepsis", "leap") is None
