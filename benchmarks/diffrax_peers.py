@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from problems import RATE, Problem
 
-from leapcde.losses import cross_entropy
+from leapcde.nn.losses import cross_entropy
 
 
 def predict(model, batch, adjoint):

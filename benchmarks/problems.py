@@ -10,11 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from leapcde import Batch, Recipe, Spec, as_series, build, make_buckets
-from leapcde.losses import cross_entropy
+from leapcde import Spec
+from leapcde.data.read import as_series
 from leapcde.models.leap import Leap
-from leapcde.solve import TABLEAUX
-from leapcde.trace import draw_noise
+from leapcde.models.registry import build
+from leapcde.nn.losses import cross_entropy
+from leapcde.paths.batch import Batch, Recipe, make_buckets
+from leapcde.solve.runge_kutta import TABLEAUX
+from leapcde.solve.trace import draw_noise
 
 # The paper's batch, length × channels of X (time among them), D_h, width and hidden layers of its fields.
 SHAPES: dict[str, dict[str, Any]] = {

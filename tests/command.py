@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from leapcde.cli import main
+from leapcde.cli.main import main
 
 COLUMNS = ["--id", "seq", "--time", "t", "--values", "height,angle"]
 # Compiling takes longer than training here: one length of series, one layer, the simplest path.

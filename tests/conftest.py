@@ -14,11 +14,11 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-# The modules whose signatures carry array shapes.
-with install_import_hook(["leapcde.fields", "leapcde.heads", "leapcde.losses", "leapcde.paths"], "beartype.beartype"):
-    import leapcde.heads
-    import leapcde.losses
-    import leapcde.paths
+# Shapes and types of every call are checked while tests run.
+with install_import_hook(["leapcde.nn", "leapcde.paths"], "beartype.beartype"):
+    import leapcde.nn.heads
+    import leapcde.nn.losses
+    import leapcde.paths.interpolation
 
 pytest.register_assert_rewrite("command")
 from command import COLUMNS, LEAP, leapcde  # noqa: E402
@@ -48,7 +48,7 @@ def x64():
 def few_programs() -> Iterator[None]:
     """A test process compiles thousands of programs."""
     yield
-    from leapcde.experiments.memory import forget_programs
+    from leapcde_paper.run.memory import forget_programs
 
     forget_programs()
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from leapcde.experiments import records
-from leapcde.experiments.config import Entry
-from leapcde.experiments.honesty import is_honest
-from leapcde.experiments.studies import preset
+from leapcde_paper.baselines import is_honest
+from leapcde_paper.run import records
+from leapcde_paper.run.config import Entry
+from leapcde_paper.studies import preset
 
 CHANNELS = ("x", "y </script> $z$")
 METRIC = {"sepsis": "auroc", "mujoco-as-run": "mse"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from leapcde.data.read import as_series
+from leapcde.data.series import Series
 from leapcde.errors import InputError
-from leapcde.series import Series, as_series
 
 NAN, INF = np.nan, np.inf
 TIMES = [[0.0, 1.0, 2.5], [0.5, 4.0]]

@@ -17,11 +17,12 @@ from typer.main import get_command
 
 import leapcde
 from conftest import ROOT
-from leapcde import cli
-from leapcde.datasets import DATASETS, choices_of
-from leapcde.experiments.page_text import text_page
-from leapcde.experiments.records import read_all
-from leapcde.experiments.tables import score
+from leapcde.cli import main as cli
+from leapcde.datasets.protocol import choices_of
+from leapcde.datasets.registry import DATASETS
+from leapcde_paper.report.text import text_page
+from leapcde_paper.run.records import read_all
+from leapcde_paper.tables.table import score
 
 README = (ROOT / "README.md").read_text()
 MODULES = [info.name for info in pkgutil.walk_packages(leapcde.__path__, "leapcde.")]
@@ -98,8 +99,8 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
             heart = np.nan if rng.random() < 0.4 else 80 + 3 * sick * hour + rng.normal()
             rows.append({"patient": patient, "hour": hour, "heart": heart, "lactate": rng.normal(), "sepsis": sick})
     small = {"hidden": 8, "width": 8, "depth": 1, "f_width": 8, "decoder_steps": 4}
-    monkeypatch.setattr("leapcde.auto.model_options", lambda *args, **how: small)
-    monkeypatch.setattr("leapcde.auto.training_options", lambda *args: {"epochs": 15, "batch": 8, "rate": 1e-2})
+    monkeypatch.setattr("leapcde.training.defaults.model_options", lambda *args, **how: small)
+    monkeypatch.setattr("leapcde.training.defaults.training_options", lambda *args: {"epochs": 15, "batch": 8, "rate": 1e-2})
     scope = {"table": pd.DataFrame(rows), "print": lambda *args: None}
     exec(code, scope)
     assert scope["classifier"].predictor_.evaluate(scope["test"])["auroc"] > 0.8
@@ -110,7 +111,7 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
 def test_own_data_example_runs_as_printed(monkeypatch):
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "data" / "own-data.md").read_text(), re.S)[1]
     quick = leapcde.TrainConfig(epochs=20, batch=8, rate=5e-3)
-    monkeypatch.setattr("leapcde.predictor.TrainConfig", lambda: quick)
+    monkeypatch.setattr("leapcde.training.fitted.TrainConfig", lambda: quick)
     scope = {"print": lambda *args: None}
     exec(code, scope)
     assert scope["predictor"].evaluate(scope["test"])["accuracy"] > 0.8

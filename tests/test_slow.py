@@ -17,25 +17,27 @@ import psutil
 import pytest
 from aeon.datasets import load_basic_motions
 
-from leapcde import LeapClassifier, datasets
-from leapcde.batches import Recipe
-from leapcde.console import Hooks
-from leapcde.datasets import describe, hopper, load, mujoco
-from leapcde.experiments import honesty
-from leapcde.experiments.budgets import BUDGETS
-from leapcde.experiments.cell import LOCKS, is_running
-from leapcde.experiments.config import Cell
-from leapcde.experiments.demo import demo
-from leapcde.experiments.figures import project
-from leapcde.experiments.presets import paper_options
-from leapcde.experiments.reproduce import ask, reproduce
-from leapcde.experiments.run import RunConfig, load_data, run
-from leapcde.experiments.studies import preset
-from leapcde.experiments.sweep import sweep
-from leapcde.inputs import join
-from leapcde.metrics import measure
-from leapcde.models import MODELS
-from leapcde.train import TrainConfig
+from leapcde.cli.demo import demo
+from leapcde.cli.run import RunConfig, load_data, run
+from leapcde.data.series import join
+from leapcde.datasets import describe, hopper, mujoco
+from leapcde.datasets import registry as datasets
+from leapcde.datasets.registry import load
+from leapcde.estimators.classifier import LeapClassifier
+from leapcde.models.registry import MODELS
+from leapcde.paths.batch import Recipe
+from leapcde.training.config import TrainConfig
+from leapcde.training.metrics import measure
+from leapcde.training.progress import Hooks
+from leapcde_paper import baselines as honesty
+from leapcde_paper.budgets import BUDGETS
+from leapcde_paper.figures.figures import project
+from leapcde_paper.presets import paper_options
+from leapcde_paper.reproduce import ask, reproduce
+from leapcde_paper.run.cell import LOCKS, is_running
+from leapcde_paper.run.config import Cell
+from leapcde_paper.run.sweep import sweep
+from leapcde_paper.studies import preset
 from test_sweep import check, honest, kill, numbers, state, trained, two_dask_workers
 
 pytestmark = pytest.mark.slow

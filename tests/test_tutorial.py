@@ -11,7 +11,7 @@ from typer.main import get_command
 
 import leapcde
 from conftest import ROOT
-from leapcde import cli
+from leapcde.cli import main as cli
 
 GUIDE = ROOT / "docs" / "guide"
 

@@ -10,12 +10,12 @@ import json
 import sys
 from pathlib import Path
 
-from leapcde.checkpoint import json_text, write_text
-from leapcde.experiments.config import public
-from leapcde.experiments.records import FOLDER, SCHEMA
-from leapcde.experiments.run import RunConfig
-from leapcde.experiments.studies import preset
-from leapcde.experiments.sweep import identify
+from leapcde.cli.run import RunConfig
+from leapcde.files import json_text, write_text
+from leapcde_paper.run.config import public
+from leapcde_paper.run.records import FOLDER, SCHEMA
+from leapcde_paper.run.sweep import identify
+from leapcde_paper.studies import preset
 
 
 def main(old: Path, new: Path) -> None:

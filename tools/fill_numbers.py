@@ -10,13 +10,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from leapcde.experiments import paper, render
-from leapcde.experiments.honesty import is_honest
-from leapcde.experiments.records import read_all
-from leapcde.experiments.reproduce import grid_of
-from leapcde.experiments.studies import HONEST, STUDIES, preset
-from leapcde.experiments.tables import METRICS, by_key, metric_of, of_runs, score, spread, table
-from leapcde.metrics import LOWER_IS_BETTER
+from leapcde.training.metrics import LOWER_IS_BETTER
+from leapcde_paper import paper_numbers as paper
+from leapcde_paper.baselines import is_honest
+from leapcde_paper.reproduce import grid_of
+from leapcde_paper.run.records import read_all
+from leapcde_paper.studies import HONEST, STUDIES, preset
+from leapcde_paper.tables import render
+from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_runs, score, spread, table
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md", "docs/speed.md")

@@ -18,17 +18,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leapcde.checkpoint import json_text, write_text
-from leapcde.experiments import budgets
-from leapcde.experiments.cell import compute_on_one_thread
-from leapcde.experiments.records import commit
-from leapcde.experiments.run import RunConfig, load_data, trainer_of
-from leapcde.models import Batch, Model, Output, count_parameters
+from leapcde.cli.run import RunConfig, load_data, trainer_of
+from leapcde.files import json_text, write_text
+from leapcde.models.base import Model, Output
 from leapcde.models.leap import Leap
-from leapcde.paths import join_linear
-from leapcde.solve import Solver, solve
-from leapcde.trace import value_and_divergence
-from leapcde.train import predict
+from leapcde.models.registry import Batch, count_parameters
+from leapcde.paths.path import join_linear
+from leapcde.solve.integrate import solve
+from leapcde.solve.solver import Solver
+from leapcde.solve.trace import value_and_divergence
+from leapcde.training.predict import predict
+from leapcde_paper import budgets
+from leapcde_paper.run.cell import compute_on_one_thread
+from leapcde_paper.run.records import commit
 
 FILE = Path(__file__).parent.parent / "results" / "released.json"
 DATA, DROP, DRAWS = "character-trajectories", 0.3, 2000

@@ -15,15 +15,15 @@ from typing import Any
 
 import optuna
 
-from leapcde.checkpoint import json_text, write_text
-from leapcde.experiments import budgets
-from leapcde.experiments.cell import cell_data
-from leapcde.experiments.config import Cell
-from leapcde.experiments.memory import forget_programs
-from leapcde.experiments.run import RunConfig
-from leapcde.experiments.tune import Space, search
-from leapcde.metrics import LOWER_IS_BETTER
-from leapcde.models import MODELS as REGISTRY
+from leapcde.cli.run import RunConfig
+from leapcde.cli.tune import Space, search
+from leapcde.files import json_text, write_text
+from leapcde.models.registry import MODELS as REGISTRY
+from leapcde.training.metrics import LOWER_IS_BETTER
+from leapcde_paper import budgets
+from leapcde_paper.run.cell import cell_data
+from leapcde_paper.run.config import Cell
+from leapcde_paper.run.memory import forget_programs
 
 ROOT = Path(__file__).parent.parent
 RECORDS, CHOSEN = ROOT / "results" / "standard" / "tuning", ROOT / "src" / "leapcde" / "experiments" / "chosen.json"

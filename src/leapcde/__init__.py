@@ -9,85 +9,62 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .batches import Batch, Recipe, make_buckets
-    from .checks import check_estimator
-    from .errors import CheckpointError, InputError, LeapError, LeapWarning, SolveError, TrainingError
-    from .estimators import LeapClassifier, LeapForecaster, LeapRegressor, load
-    from .explain import Explanation
-    from .models import Spec, build, count_parameters
-    from .paths import Path, fit_path
-    from .predictor import Frame, Predictor, learn
-    from .prepare import Scaler, drop, pad, split
-    from .series import Series, as_series, from_table
-    from .solve import Solver
-    from .stream import Stream
-    from .train import Fitted, History, TrainConfig, fit
-    from .windowing import windows
-
-_WHERE = {
-    "batches": ("Batch", "Recipe", "make_buckets"),
-    "checks": ("check_estimator",),
-    "errors": ("CheckpointError", "InputError", "LeapError", "LeapWarning", "SolveError", "TrainingError"),
-    "estimators": ("LeapClassifier", "LeapForecaster", "LeapRegressor", "load"),
-    "explain": ("Explanation",),
-    "models": ("Spec", "build", "count_parameters"),
-    "paths": ("Path", "fit_path"),
-    "predictor": ("Frame", "Predictor", "learn"),
-    "prepare": ("Scaler", "drop", "pad", "split"),
-    "series": ("Series", "as_series", "from_table"),
-    "solve": ("Solver",),
-    "stream": ("Stream",),
-    "train": ("Fitted", "History", "TrainConfig", "fit"),
-    "windowing": ("windows",),
-}
-_MODULE = {name: module for module, names in _WHERE.items() for name in names}
+    from leapcde.data.drop import drop
+    from leapcde.data.read import as_series, from_table
+    from leapcde.data.series import Series
+    from leapcde.data.split import split
+    from leapcde.data.windows import windows
+    from leapcde.errors import LeapError, LeapWarning
+    from leapcde.estimators.classifier import LeapClassifier
+    from leapcde.estimators.contract import check_estimator
+    from leapcde.estimators.forecaster import LeapForecaster
+    from leapcde.estimators.load import load
+    from leapcde.estimators.regressor import LeapRegressor
+    from leapcde.models.registry import build
+    from leapcde.training.config import TrainConfig
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "LeapClassifier": "estimators.classifier",
+    "LeapError": "errors",
+    "LeapForecaster": "estimators.forecaster",
+    "LeapRegressor": "estimators.regressor",
+    "LeapWarning": "errors",
+    "Series": "data.series",
+    "TrainConfig": "training.config",
+    "as_series": "data.read",
+    "build": "models.registry",
+    "check_estimator": "estimators.contract",
+    "drop": "data.drop",
+    "from_table": "data.read",
+    "load": "estimators.load",
+    "split": "data.split",
+    "windows": "data.windows",
+}
 __all__ = [
-    "Batch",
-    "CheckpointError",
-    "Explanation",
-    "Fitted",
-    "Frame",
-    "History",
-    "InputError",
     "LeapClassifier",
     "LeapError",
     "LeapForecaster",
     "LeapRegressor",
     "LeapWarning",
-    "Path",
-    "Predictor",
-    "Recipe",
-    "Scaler",
     "Series",
-    "SolveError",
-    "Solver",
-    "Spec",
-    "Stream",
     "TrainConfig",
-    "TrainingError",
     "as_series",
     "build",
     "check_estimator",
-    "count_parameters",
     "drop",
-    "fit",
-    "fit_path",
     "from_table",
-    "learn",
     "load",
-    "make_buckets",
-    "pad",
     "split",
     "windows",
 ]
 
 
 def __getattr__(name: str):
-    if name not in _MODULE:
+    if name not in _WHERE:
         raise AttributeError(f"module 'leapcde' has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_MODULE[name]}", __name__), name)
+    return getattr(importlib.import_module(f"leapcde.{_WHERE[name]}"), name)
 
 
 def __dir__() -> list[str]:

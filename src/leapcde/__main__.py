@@ -1,6 +1,6 @@
 """`python -m leapcde` is the command `leapcde`."""
 
-from .cli import main
+from leapcde.cli.main import main
 
 if __name__ == "__main__":
     main()

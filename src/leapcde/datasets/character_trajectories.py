@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import InputError, LeapWarning
-from ..series import Series, as_series
-from .archive import open_zip
-from .cache import Made, prepared
-from .protocol import About, Figure, Read, Source
-from .ts_file import Cases, parse_ts
+from leapcde.data.read import as_series
+from leapcde.data.series import Series
+from leapcde.datasets._io.archive import open_zip
+from leapcde.datasets._io.cache import Made, prepared
+from leapcde.datasets._io.ts_file import Cases, parse_ts
+from leapcde.datasets.protocol import About, Figure, Read, Source
+from leapcde.errors import InputError, LeapWarning
 
 CHANNELS = ("x", "y", "force")
 FILE = Path("character_trajectories", "CharacterTrajectories.zip")

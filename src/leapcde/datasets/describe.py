@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import LeapError
-from ..plots import plot_samples
-from ..series import Series
-from . import find_data_dir, source_of
-from .protocol import Dataset, Source, make_choices
+from leapcde.data.series import Series
+from leapcde.datasets.protocol import Dataset, Source, make_choices
+from leapcde.datasets.registry import find_data_dir, source_of
+from leapcde.errors import LeapError
+from leapcde.explain.plots import plot_samples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

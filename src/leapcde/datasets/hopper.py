@@ -21,8 +21,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..checkpoint import atomic
-from ..errors import InputError, need
+from leapcde.errors import InputError, need
+from leapcde.files import atomic
 
 JOINTS = ("rootx", "rootz", "rooty", "waist", "hip", "knee", "ankle")
 CHANNELS = tuple(f"{kind} {joint}" for kind in ("qpos", "qvel") for joint in JOINTS)

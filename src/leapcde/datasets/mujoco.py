@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, MissingDependencyError
-from ..prepare import split
-from ..series import Series, as_series
-from ..windowing import windows
-from . import hopper
-from .cache import digest
-from .protocol import About, Figure, Parts, Read, Source
+from leapcde.data.read import as_series
+from leapcde.data.series import Series
+from leapcde.data.split import split
+from leapcde.data.windows import windows
+from leapcde.datasets import hopper
+from leapcde.datasets._io.cache import digest
+from leapcde.datasets.protocol import About, Figure, Parts, Read, Source
+from leapcde.errors import InputError, MissingDependencyError
 
 MADE, AS_RUN = Path("mujoco", "hopper.npy"), Path("mujoco", "mujoco_as_run.npy")
 SEQUENCES, STEPS = 10_000, 100

@@ -13,9 +13,10 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 import numpy as np
 
-from ..errors import InputError, Problems, choose
-from ..prepare import drop, split
-from ..series import Series
+from leapcde.data.drop import drop
+from leapcde.data.series import Series
+from leapcde.data.split import split
+from leapcde.errors import InputError, Problems, choose
 
 
 @dataclass(frozen=True)

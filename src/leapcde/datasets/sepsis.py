@@ -16,12 +16,12 @@ from typing import Literal
 
 import numpy as np
 
-from ..errors import InputError, Problems
-from ..series import Series
-from .archive import open_zip
-from .cache import Arrays, Made, prepared
-from .protocol import About, Figure, Read, Source
-from .psv import Table, read_tables
+from leapcde.data.series import Series
+from leapcde.datasets._io.archive import open_zip
+from leapcde.datasets._io.cache import Arrays, Made, prepared
+from leapcde.datasets._io.psv import Table, read_tables
+from leapcde.datasets.protocol import About, Figure, Read, Source
+from leapcde.errors import InputError, Problems
 
 FOLDER, SETS = "sepsis", ("training_setA", "training_setB")
 VERSION = 1  # of what is cached; raise it when parsing changes

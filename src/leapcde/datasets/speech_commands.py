@@ -22,12 +22,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.fft import dct
 
-from ..errors import InputError, LeapWarning, MissingDependencyError, Problems, need
-from ..prepare import split
-from ..series import Series
-from .archive import tar_files
-from .cache import Made, prepared
-from .protocol import About, Figure, Parts, Read, Source, stratified
+from leapcde.data.series import Series
+from leapcde.data.split import split
+from leapcde.datasets._io.archive import tar_files
+from leapcde.datasets._io.cache import Made, prepared
+from leapcde.datasets.protocol import About, Figure, Parts, Read, Source, stratified
+from leapcde.errors import InputError, LeapWarning, MissingDependencyError, Problems, need
 
 FOLDER = "speech_commands"
 VERSION = 1

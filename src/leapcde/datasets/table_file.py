@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, LeapWarning, choose, need
-from ..prepare import drop, split
-from ..series import Series, from_table
-from ..windowing import auto_window, cut_windows
-from . import Dataset
+from leapcde.data.drop import drop
+from leapcde.data.read import from_table
+from leapcde.data.series import Series
+from leapcde.data.split import split
+from leapcde.data.windows import auto_window, cut_windows
+from leapcde.datasets.protocol import Dataset
+from leapcde.errors import InputError, LeapWarning, choose, need
 
 FEW_CLASSES = 20
 

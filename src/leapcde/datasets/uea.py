@@ -14,13 +14,14 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from ..errors import InputError
-from ..prepare import split
-from ..series import Series, as_series
-from .archive import open_zip
-from .cache import Made, prepared
-from .protocol import About, Parts, Read, Source
-from .ts_file import parse_ts
+from leapcde.data.read import as_series
+from leapcde.data.series import Series
+from leapcde.data.split import split
+from leapcde.datasets._io.archive import open_zip
+from leapcde.datasets._io.cache import Made, prepared
+from leapcde.datasets._io.ts_file import parse_ts
+from leapcde.datasets.protocol import About, Parts, Read, Source
+from leapcde.errors import InputError
 
 FOLDER = "uea"
 VERSION = 1

@@ -14,13 +14,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..cells import GRUCell, over_rows
-from ..errors import choose
-from ..fields import MLP, Dense, ODEField
-from ..heads import Head
-from ..solve import Solver, solve
-from .base import Batch, Model, Output, Spec, make_head, make_solver
-from .ode_rnn import over_gap, rows_of
+from leapcde.errors import choose
+from leapcde.models.base import Model, Output, Spec, make_head, make_solver
+from leapcde.models.ode_rnn import over_gap, rows_of
+from leapcde.nn.cells import GRUCell, over_rows
+from leapcde.nn.dense import MLP, Dense
+from leapcde.nn.fields import ODEField
+from leapcde.nn.heads import Head
+from leapcde.paths.batch import Batch
+from leapcde.solve.integrate import solve
+from leapcde.solve.solver import Solver
 
 
 class ACENODE(Model):

@@ -16,12 +16,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..errors import choose
-from ..fields import CDEField, Dense
-from ..heads import Head
-from ..paths import WithValues
-from ..solve import Solver, solve
-from .base import Batch, Course, Model, Output, Positive, Spec, make_head, make_solver
+from leapcde.errors import choose
+from leapcde.models.base import Course, Model, Output, Positive, Spec, make_head, make_solver
+from leapcde.nn.dense import Dense
+from leapcde.nn.fields import CDEField
+from leapcde.nn.heads import Head
+from leapcde.paths.batch import Batch
+from leapcde.paths.path import WithValues
+from leapcde.solve.integrate import solve
+from leapcde.solve.solver import Solver
 
 
 class ANCDE(Model):

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 
-from ..batches import Batch, Recipe
-from ..errors import InputError
-from ..fields import Dense
-from ..heads import Head
-from ..paths import Path, averaged, clock_path, paced
-from ..solve import Solver
+from leapcde.errors import InputError
+from leapcde.nn.dense import Dense
+from leapcde.nn.heads import Head
+from leapcde.paths.batch import Batch, Recipe
+from leapcde.paths.path import Path
+from leapcde.paths.transform import averaged, clock_path, paced
+from leapcde.solve.solver import Solver
 
 Whole = int  # an option that may be zero; plain `int` is a size, at least one
 Positive = float  # an option that may not be zero; plain `float` may

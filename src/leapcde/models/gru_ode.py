@@ -13,11 +13,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..fields import Dense
-from ..heads import Head
-from ..paths import WithValues, with_linear
-from ..solve import Solver, solve
-from .base import Batch, Model, Output, Spec, make_head, make_solver
+from leapcde.models.base import Model, Output, Spec, make_head, make_solver
+from leapcde.nn.dense import Dense
+from leapcde.nn.heads import Head
+from leapcde.paths.batch import Batch
+from leapcde.paths.path import WithValues
+from leapcde.paths.transform import with_linear
+from leapcde.solve.integrate import solve
+from leapcde.solve.solver import Solver
 
 
 class GRUODE(Model):

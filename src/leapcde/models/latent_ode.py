@@ -18,12 +18,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..fields import Dense, ODEField
-from ..heads import Head
-from ..paths import Path, clock_path, join_linear
-from ..solve import Solver, solution_path, solve
-from .base import Batch, Model, Output, Spec, Whole, make_head, make_solver, start_state
-from .ode_rnn import JumpODE, rows_of
+from leapcde.models.base import Model, Output, Spec, Whole, make_head, make_solver, start_state
+from leapcde.models.ode_rnn import JumpODE, rows_of
+from leapcde.nn.dense import Dense
+from leapcde.nn.fields import ODEField
+from leapcde.nn.heads import Head
+from leapcde.paths.batch import Batch
+from leapcde.paths.path import Path, join_linear
+from leapcde.paths.transform import clock_path
+from leapcde.solve.integrate import solution_path, solve
+from leapcde.solve.solver import Solver
 
 
 class LatentODE(Model):

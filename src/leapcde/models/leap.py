@@ -24,14 +24,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..errors import InputError, choose
-from ..fields import MLP, CDEField, Dense, ODEField, swinging
-from ..heads import Head
-from ..losses import path_loss
-from ..paths import Path, add_channels, clock_path, join_linear, resampled, with_linear
-from ..solve import Solver, solution_path, solve
-from ..trace import NOISES, draw_noise, value_and_divergence
-from .base import Batch, Course, Model, Output, Positive, Spec, make_head, make_solver
+from leapcde.errors import InputError, choose
+from leapcde.models.base import Course, Model, Output, Positive, Spec, make_head, make_solver
+from leapcde.nn.dense import MLP, Dense
+from leapcde.nn.fields import CDEField, ODEField, swinging
+from leapcde.nn.heads import Head
+from leapcde.nn.losses import path_loss
+from leapcde.paths.batch import Batch
+from leapcde.paths.path import Path, join_linear
+from leapcde.paths.transform import add_channels, clock_path, resampled, with_linear
+from leapcde.solve.integrate import solution_path, solve
+from leapcde.solve.solver import Solver
+from leapcde.solve.trace import NOISES, draw_noise, value_and_divergence
 
 
 class Leap(Model):

@@ -8,9 +8,9 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 
-from ..batches import Recipe
-from ..fields import MLP
-from .base import Batch, Model, Output, Spec
+from leapcde.models.base import Model, Output, Spec
+from leapcde.nn.dense import MLP
+from leapcde.paths.batch import Batch, Recipe
 
 
 class LearnableLayers(Model):

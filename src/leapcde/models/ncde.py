@@ -11,10 +11,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..fields import CDEField, Dense
-from ..heads import Head
-from ..solve import Solver, solve
-from .base import Batch, Course, Model, Output, Positive, Spec, make_head, make_solver
+from leapcde.models.base import Course, Model, Output, Positive, Spec, make_head, make_solver
+from leapcde.nn.dense import Dense
+from leapcde.nn.fields import CDEField
+from leapcde.nn.heads import Head
+from leapcde.paths.batch import Batch
+from leapcde.solve.integrate import solve
+from leapcde.solve.solver import Solver
 
 
 class NeuralCDE(Model):

@@ -11,12 +11,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..cells import GRUCell, over_rows
-from ..fields import Dense, ODEField
-from ..heads import Head
-from ..paths import join_linear
-from ..solve import Solver, solve
-from .base import Batch, Model, Output, Spec, make_head, make_solver, start_state
+from leapcde.models.base import Model, Output, Spec, make_head, make_solver, start_state
+from leapcde.nn.cells import GRUCell, over_rows
+from leapcde.nn.dense import Dense
+from leapcde.nn.fields import ODEField
+from leapcde.nn.heads import Head
+from leapcde.paths.batch import Batch
+from leapcde.paths.path import join_linear
+from leapcde.solve.integrate import solve
+from leapcde.solve.solver import Solver
 
 
 class JumpODE(eqx.Module):

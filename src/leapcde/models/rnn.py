@@ -18,13 +18,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..cells import CELLS, Cell, GRUCell, over_rows
-from ..errors import choose
-from ..fields import Dense
-from ..heads import Head
-from ..paths import forward_fill, neighbours
-from ..prepare import Padded
-from .base import Batch, Model, Output, Spec, make_head, start_state
+from leapcde.data.batch import Padded
+from leapcde.errors import choose
+from leapcde.models.base import Model, Output, Spec, make_head, start_state
+from leapcde.nn.cells import CELLS, Cell, GRUCell, over_rows
+from leapcde.nn.dense import Dense
+from leapcde.nn.heads import Head
+from leapcde.paths.batch import Batch
+from leapcde.paths.interpolation import forward_fill, neighbours
 
 
 class OverRows(Model):

@@ -1,0 +1,112 @@
+"""What all commands share: their common options, how they are registered, and how they print."""
+
+from __future__ import annotations
+
+import functools
+import json
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapcde.errors import InputError, LeapWarning
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+DataDir = Annotated[Path | None, typer.Option(help="Where data sets lie; LEAPCDE_DATA also sets it.")]
+RunFolder = Annotated[Path, typer.Argument(help="A folder that 'leapcde fit' or 'leapcde train' made.")]
+ModelName = Annotated[str, typer.Option(help="Name of a model; 'leapcde models' lists them.")]
+Out = Annotated[Path | None, typer.Option(help="Run folder; default runs/DATA-MODEL-SEED.")]
+Drop = Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")]
+Epochs = Annotated[int | None, typer.Option(help="Epochs.")]
+BatchSize = Annotated[int | None, typer.Option(help="Samples a step.")]
+Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
+Schedule = Annotated[str | None, typer.Option(help="constant, cosine or plateau.")]
+Patience = Annotated[int | None, typer.Option(help="Stop after so many epochs without a better loss.")]
+Penalty = Annotated[
+    float | None, typer.Option(help="Times Σ‖θ‖ of what the model regularises. fit: 0.003 for classes, else 0.")
+]
+Noise = Annotated[
+    float | None, typer.Option(help="Fresh Gaussian errors in each training step, in deviations of the channel; default none.")
+]
+Balanced = Annotated[bool, typer.Option("--balanced/--not-balanced", help="Weigh classes by how rare they are.")]
+PathName = Annotated[str, typer.Option(help="natural, linear, hermite (causal) or rectilinear (causal).")]
+TimeChannel = Annotated[bool, typer.Option("--time-channel/--no-time-channel", help="Time as a channel of X.")]
+Intensity = Annotated[bool, typer.Option("--intensity/--no-intensity", help="Counts of observations as channels.")]
+ModelOption = Annotated[list[str] | None, typer.Option("--option", "-o", help="Model option, as name=value; repeatable.")]
+
+
+def command(on: typer.Typer, **settings):
+    """Register a command that shows our warnings as short notes, and can be stopped from the keyboard."""
+
+    def register(function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            quiet = kwargs.get("quiet") or kwargs.get("as_json")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore" if quiet else "always", LeapWarning)
+                warnings.showwarning = lambda message, *rest, **more: typer.echo(f"note: {message}", err=True)
+                try:
+                    return function(*args, **kwargs)
+                except KeyboardInterrupt:  # caught here, because Typer would exit without a word
+                    typer.echo("stopped; the same command goes on from the last finished epoch of a run folder", err=True)
+                    raise typer.Exit(130) from None
+
+        on.command(**settings)(wrapped)
+        return wrapped
+
+    return register
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def name_values(pairs: list[str], flag: str, example: str) -> dict[str, Any]:
+    """name=value pairs; a value is JSON where it can be (numbers, true, null), text otherwise."""
+    found = {}
+    for pair in pairs:
+        name, mark, value = pair.partition("=")
+        if not mark:
+            raise InputError(f"{flag} {pair!r}: write name=value, for example {example}")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def print_json(data: dict[str, Any]) -> None:
+    from leapcde.files import json_text
+
+    typer.echo(json_text(data))
+
+
+def print_metrics(found: dict[str, dict[str, float]]) -> None:
+    names = list(next(iter(found.values())))
+    print_table(["", *names], [[name, *[f"{row[key]:.4f}" for key in names]] for name, row in found.items()])
+
+
+def print_table(header: list[str], rows: list[list[str]]) -> None:
+    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+    for line in [header, *rows]:
+        cells = [line[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]]
+        typer.echo("  ".join(cells).rstrip())
+
+
+def do_run(config: Any, loaded: Any, folder: Path, *, quiet: bool, as_json: bool) -> None:
+    """Train a run with a progress bar, and print its numbers."""
+    from leapcde.cli.run import run
+    from leapcde.training.metrics import main_metric
+    from leapcde.training.progress import watch_training
+
+    classes = len(set(loaded.train.target.tolist())) if loaded.task == "classification" else 0
+    metric = main_metric(loaded.task, classes)
+    with watch_training(config.model, config.train.epochs, metric, quiet=quiet or as_json) as hooks:
+        result = run(config, loaded, folder=folder, on_epoch=hooks.on_epoch, on_step=hooks.on_step)
+    if as_json:
+        return print_json({"run": str(folder), "metric": metric, **result.metrics, "parameters": result.parameters})
+    print_metrics(result.metrics)
+    typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")

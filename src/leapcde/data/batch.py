@@ -1,0 +1,70 @@
+"""Ragged samples -> one padded block, in groups of similar length."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leapcde.data.series import Series
+
+
+class Padded(NamedTuple):
+    """A batch of samples brought to one length by repeating each sample's last time, with nothing observed there."""
+
+    times: Any  # (batch, length) in typical gaps since the sample's start
+    values: Any  # (batch, length, channels), 0 where not observed
+    mask: Any  # (batch, length, channels), 1 where observed
+    last: Any  # (batch, channels), each channel's last observed value, 0 if there is none
+    static: Any  # (batch, features), possibly of width 0
+    target: Any  # (batch, ...) or None
+
+    @property
+    def length(self) -> int:
+        return self.times.shape[1]
+
+
+def pad(series: Series, length: int | None = None) -> Padded:
+    """Bring samples to one length (the longest, or `length`), all at once. `series` is scaled already.
+
+    >>> from leapcde.data.read import as_series
+    >>> pad(as_series([([0, 1], [5.0, 6.0]), ([0], [7.0])])).times.tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    lengths = series.lengths
+    length = int(lengths.max()) if length is None else length
+    step = np.minimum(np.arange(length), lengths[:, None] - 1)
+    rows = series.offsets[:-1, None] + step
+    inside = np.arange(length) < lengths[:, None]
+    values = series.values[rows]
+    mask = inside[..., None] & ~np.isnan(values)
+    values = np.where(mask, values, 0.0).astype(np.float32)
+    at = length - 1 - np.argmax(mask[:, ::-1], axis=1)
+    last = np.where(mask.any(1), np.take_along_axis(values, at[:, None], 1)[:, 0], 0.0)
+    static = np.zeros((len(series), 0), np.float32) if series.static is None else series.static
+    return Padded(
+        times=series.times[rows].astype(np.float32),
+        values=values,
+        mask=mask.astype(np.float32),
+        last=last.astype(np.float32),
+        static=static.astype(np.float32),
+        target=series.target,
+    )
+
+
+def buckets(lengths: np.ndarray, most: int = 4, waste: float = 1.15) -> list[tuple[int, np.ndarray]]:
+    """Group samples by length: (padded length, samples) for as few groups as keep the padding below `waste`.
+
+    >>> [(length, len(samples)) for length, samples in buckets(np.array([10] * 50 + [100] * 50))]
+    [(10, 50), (100, 50)]
+    """
+    order = np.argsort(lengths, kind="stable")
+    groups: list[np.ndarray] = []
+    for count in range(1, most + 1):
+        groups = [group for group in np.array_split(order, count) if len(group)]
+        if sum(len(g) * lengths[g[-1]] for g in groups) <= waste * lengths.sum():
+            break
+    merged: dict[int, list[np.ndarray]] = {}
+    for group in groups:
+        merged.setdefault(int(lengths[group[-1]]), []).append(group)
+    return [(length, np.sort(np.concatenate(parts))) for length, parts in merged.items()]

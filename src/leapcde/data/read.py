@@ -1,0 +1,177 @@
+"""What people have (lists of pairs, arrays, long tables) -> `Series`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import mode
+from typing import Any
+
+import numpy as np
+
+from leapcde.data.parse import (
+    is_missing,
+    number_columns,
+    numbers,
+    seconds_or_numbers,
+    static_features,
+    table_cells,
+    target_column,
+    value_columns,
+)
+from leapcde.data.series import Series, check_and_raise, first_rows, name_of
+from leapcde.errors import InputError, Problems
+
+
+def as_series(
+    data: Any, *, times: Any = None, target: Any = None, static: Any = None, channels: Sequence[str] | None = None
+) -> Series:
+    """Make a `Series` from what people have.
+
+    `data` is one of: a `Series`; a list of `(times, values)` pairs; a list of 2-D arrays (time, channel), or of 1-D
+    arrays for one channel; a 3-D array (sample, time, channel) with NaN, or a 2-D array (sample, time). For arrays,
+    `times` may be shared (time,) or per sample (sample, time), and rows at the end of a sample that are NaN in every
+    channel are padding. Without times, observations count 0, 1, 2, …
+
+    >>> as_series(np.ones((4, 10, 3))).lengths.tolist()
+    [10, 10, 10, 10]
+    """
+    problems = Problems()
+    if isinstance(data, Series):
+        series = data
+    else:
+        pairs = _pairs(data, times, problems)
+        if not pairs:
+            raise InputError("there are no samples: the data is empty")
+        series = _join(pairs, channels, problems)
+    if target is not None:
+        series = replace(series, target=target_column(target, "target", problems))
+    if static is not None:
+        series = replace(series, static=static_features(static, problems))
+    return check_and_raise(series, problems, "the series cannot be used")
+
+
+def from_table(
+    table: Any,
+    *,
+    id: str,
+    time: str,
+    values: Sequence[str] | None = None,
+    target: str | None = None,
+    static: Sequence[str] = (),
+) -> Series:
+    """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
+
+    Rows may come in any order. `target` and `static` columns hold one value a sample, repeated on its rows.
+    Dates and times become seconds.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"patient": [1, 1, 2], "hour": [0, 2, 0], "hr": [80, None, 95], "sick": [0, 0, 1]})
+    >>> series = from_table(table, id="patient", time="hour", target="sick")
+    >>> series.channels, series.lengths.tolist(), series.target.tolist()
+    (('hr',), [2, 1], [0, 1])
+    """
+    problems, cells = Problems(), table_cells(table)
+    channels = value_columns(list(cells), [id, time, *static, *([target] if target else [])], values)
+    keys, clock = cells[id], seconds_or_numbers(cells[time], f"column {time!r}", problems)
+    empty = is_missing(keys)
+    if empty.any():
+        problems.add(f"column {id!r}: empty in row {int(np.argmax(empty))}; every row needs an id")
+    matrix, extra = number_columns(cells, channels, problems), number_columns(cells, static, problems)
+    labels = target_column(cells[target], f"column {target!r}", problems) if target else None
+    if clock is None or empty.any():
+        raise InputError("cannot read the table", problems.found)
+    ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
+    order = np.lexsort((clock, owner))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])
+    series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids)
+    if labels is not None:
+        series = replace(series, target=_one_each(labels[order], series, str(target), problems))
+    if static:
+        features = [_one_each(c[order], series, name, problems) for c, name in zip(extra.T, static, strict=True)]
+        series = replace(series, static=np.stack(features, 1))
+    return check_and_raise(series, problems, "cannot read the table")
+
+
+def _pairs(data: Any, times: Any, problems: Problems) -> list[tuple[Any, Any]]:
+    """Bring every accepted form to a list of (times or None, values)."""
+    if hasattr(data, "columns"):
+        raise InputError("a table needs column names: use leapcde.from_table(table, id=…, time=…)")
+    if isinstance(data, (str, bytes, dict)) or not hasattr(data, "__len__"):
+        raise InputError(f"cannot read series from {type(data).__name__}: give a list of (times, values), or an array")
+    if hasattr(data, "ndim"):
+        return _split_array(np.asarray(data), times, problems)
+    if times is not None:
+        count = len(times) if hasattr(times, "__len__") else 0
+        if count != len(data):
+            raise InputError(f"times: {count} entries for {len(data)} samples; give one for each")
+        return list(zip(times, data, strict=True))
+    return [(item[0], item[1]) if isinstance(item, tuple) and len(item) == 2 else (None, item) for item in data]
+
+
+def _split_array(array: np.ndarray, times: Any, problems: Problems) -> list[tuple[Any, Any]]:
+    if array.ndim not in (2, 3):
+        raise InputError(f"cannot read series from a {array.ndim}-D array: give (sample, time, channel), or a list of arrays")
+    array = array[..., None] if array.ndim == 2 else array
+    if array.size == 0:
+        raise InputError(f"there are no observations: the array has shape {array.shape}")
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"the array holds {array.dtype} values; give numbers, with NaN for missing")
+    samples, length, _ = array.shape
+    clock = None if times is None else seconds_or_numbers(times, "times", problems)
+    clock = np.arange(length, dtype=float) if clock is None else clock
+    if clock.shape not in ((length,), (samples, length)):
+        raise InputError(f"times has shape {clock.shape}; expected ({length},) or ({samples}, {length})")
+    clock = np.broadcast_to(clock, (samples, length))
+    observed = np.asarray(~np.isnan(array.astype(float, copy=False)).all(2))
+    # A sample without a single observation keeps its rows: it is the path's business to call it constant.
+    ends = length - np.argmax(observed[:, ::-1], axis=1)
+    return [(clock[i, : ends[i]], array[i, : ends[i]]) for i in range(samples)]
+
+
+def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None, problems: Problems) -> Series:
+    """All samples end to end. Where one cannot be read, a stand-in lets the search for problems go on."""
+    read = [_sample(f"sample {i}", clock, values, problems) for i, (clock, values) in enumerate(pairs)]
+    widths = [block.shape[1] for _, block in filter(None, read) if len(block)]
+    width = len(channels) if channels is not None else mode(widths or [1])
+    expected = "as in the others" if channels is None else "one for each name in channels"
+    clocks, blocks = [], []
+    for i, found in enumerate(read):
+        clock, block = found or (np.zeros(1), np.zeros((1, width)))
+        if len(block) and block.shape[1] != width:
+            problems.add(f"sample {i}: {block.shape[1]} channels, expected {width}, {expected}")
+        clocks.append(clock)
+        blocks.append(block if block.shape[1] == width else np.zeros((len(block), width)))
+    names = tuple(channels) if channels is not None else tuple(f"x{c}" for c in range(width))
+    offsets = np.concatenate([[0], np.cumsum([len(b) for b in blocks])])
+    return Series(np.concatenate(clocks), np.concatenate(blocks), offsets, names)
+
+
+def _sample(where: str, clock: Any, values: Any, problems: Problems) -> tuple[np.ndarray, np.ndarray] | None:
+    """Times and values of one sample as arrays, or None where they are no such thing."""
+    block = numbers(values, where, problems, "give a row of numbers for each time, NaN for missing")
+    times = None if clock is None else seconds_or_numbers(clock, f"times of {where}", problems)
+    if block is None or (times is None and clock is not None):
+        return None
+    block = block[:, None] if block.ndim == 1 else block
+    if block.ndim != 2 or block.shape[1] == 0:
+        problems.add(f"{where}: values have shape {block.shape}; give (time, channel)")
+        return None
+    times = np.arange(len(block), dtype=float) if times is None else times
+    if times.shape != (len(block),):
+        problems.add(f"{where}: {times.size} times for {len(block)} rows of values; give one time a row")
+        return None
+    return times, block
+
+
+def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems) -> np.ndarray:
+    """One value a sample from a column that repeats it on every row, or holds it on some."""
+    there = np.flatnonzero(~is_missing(column))
+    owners, rows = np.unique(series.owner[there], return_index=True)
+    first = column[series.offsets[:-1]]
+    first[owners] = column[there[rows]]
+    differs = ~is_missing(column) & (column != np.repeat(first, series.lengths))
+    for row in first_rows(differs, series.owner):
+        where = name_of(series, series.owner[row])
+        problems.add(f"{where}: column {name!r} changes within the sample; it must hold one value a sample")
+    return first

@@ -1,0 +1,153 @@
+"""Series: ragged, irregular, partly missing multivariate time series, validated once.
+
+All samples lie end to end in flat arrays; `offsets` says where each begins. Nothing is padded here, so a data set
+costs what its observations cost, and everything below is vectorised over all samples at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from leapcde.errors import Problems
+
+
+def join(parts: Sequence[Series]) -> Series:
+    """Samples of several series, one after the other. All must have the same channels and kinds of features.
+
+    >>> join([as_series([[1.0, 2.0]]), as_series([[3.0]])]).values[:, 0].tolist()
+    [1.0, 2.0, 3.0]
+    """
+    first, problems = parts[0], Problems()
+    for i, part in enumerate(parts):
+        if part.channels != first.channels:
+            problems.add(f"part {i}: channels {', '.join(part.channels)}; part 0 has {', '.join(first.channels)}")
+        for name in ("target", "static"):
+            if (getattr(part, name) is None) != (getattr(first, name) is None):
+                problems.add(f"part {i}: {name} is given for some parts only; give it for all or none")
+    problems.raise_if_any("the series cannot be joined")
+    each = {name: [getattr(part, name) for part in parts] for name in ("target", "static", "ids")}
+    whole = {name: None if any(a is None for a in arrays) else np.concatenate(arrays) for name, arrays in each.items()}
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
+    times, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("times", "values"))
+    return Series(times, values, offsets, first.channels, **whole)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """M samples, each with its own times and values (NaN = not observed). Make one with `as_series` or `from_table`.
+
+    >>> series = as_series([([0, 1, 3], [[1, 2], [3, float("nan")], [5, 6]]), ([0, 2], [[7, 8], [9, 10]])])
+    >>> len(series), series.channels, series.lengths.tolist()
+    (2, ('x0', 'x1'), [3, 2])
+    >>> series.sample(1)[0].tolist()
+    [0.0, 2.0]
+    """
+
+    times: np.ndarray  # (rows,)
+    values: np.ndarray  # (rows, channels), NaN where nothing was observed
+    offsets: np.ndarray  # (samples + 1,)
+    channels: tuple[str, ...]
+    target: np.ndarray | None = None  # (samples, ...): labels, numbers, or future values (horizon, channels)
+    static: np.ndarray | None = None  # (samples, features), NaN allowed
+    ids: np.ndarray | None = None  # (samples,): a patient, a sequence; windows of one sequence share its id
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @property
+    def owner(self) -> np.ndarray:
+        """The sample to which each row belongs."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def sample(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Times and values of one sample."""
+        i = range(len(self))[i]
+        rows = slice(self.offsets[i], self.offsets[i + 1])
+        return self.times[rows], self.values[rows]
+
+    def __getitem__(self, i: int) -> Series:
+        return self.take([range(len(self))[i]])  # one sample, so that scikit-learn can pick and `inputs.join` put together
+
+    def take(self, samples: Sequence[int] | np.ndarray) -> Series:
+        """The given samples, in the given order."""
+        index = np.asarray(samples)
+        samples = np.arange(len(self))[index if index.size else index.astype(int)]
+        lengths = self.lengths[samples]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)
+        each = {name: getattr(self, name) for name in ("target", "static", "ids")}
+        each = {name: None if array is None else array[samples] for name, array in each.items()}
+        return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
+
+    def keep_rows(self, keep: np.ndarray) -> Series:
+        """Only the rows where `keep` is true; samples stay, possibly shorter."""
+        counts = np.add.reduceat(keep, self.offsets[:-1]) if len(keep) else np.zeros(len(self), int)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return replace(self, times=self.times[keep], values=self.values[keep], offsets=offsets)
+
+
+def check(series: Series) -> Series:
+    """Return the series if it is sound; otherwise raise one error that lists every problem.
+
+    >>> check(as_series([([0, 1], [1.0, 2.0])])).lengths.tolist()
+    [2]
+    """
+    return check_and_raise(series, Problems(), "the series cannot be used")
+
+
+def check_and_raise(series: Series, problems: Problems, what: str) -> Series:
+    """Add what is wrong with the series to the problems found while reading it, and raise if there are any."""
+    for i in np.flatnonzero(series.lengths == 0):
+        problems.add(f"{name_of(series, i)}: no observations; leave the sample out")
+    _check_times(series, problems)
+    infinite, owner = np.asarray(np.isinf(series.values)), series.owner
+    for row in first_rows(infinite.any(1), owner):
+        channel = series.channels[int(np.argmax(infinite[row]))]
+        where = f"{name_of(series, owner[row])}, channel {channel!r}"
+        problems.add(f"{where}: infinite value at position {_position(series, row)}; use NaN for missing")
+    for label, array in (("target", series.target), ("static", series.static)):
+        if array is not None and len(array) != len(series):
+            problems.add(f"{label}: {len(array)} entries for {len(series)} samples; give one for each")
+    if series.static is not None and np.isinf(series.static).any():
+        row = int(np.argmax(np.isinf(series.static).any(1)))
+        problems.add(f"static: infinite value for sample {row}; use NaN for missing")
+    problems.raise_if_any(what)
+    return series
+
+
+def _check_times(series: Series, problems: Problems) -> None:
+    times, owner = series.times, series.owner
+    bad = np.asarray(~np.isfinite(times))
+    for row in first_rows(bad, owner):
+        what = f"time {times[row]} at position {_position(series, row)}"
+        problems.add(f"{name_of(series, owner[row])}: {what}; times must be finite")
+    same = (owner[1:] == owner[:-1]) & ~bad[1:] & ~bad[:-1]
+    gap = np.diff(np.where(bad, 0.0, times))
+    for row in first_rows(same & (gap < 0), owner[1:]):
+        what = f"times go backwards at position {_position(series, row + 1)} ({times[row]:.12g} then {times[row + 1]:.12g})"
+        problems.add(f"{name_of(series, owner[row])}: {what}; sort each sample by time")
+    for row in first_rows(same & (gap == 0), owner[1:]):
+        what = f"time {times[row]:.12g} appears twice at position {_position(series, row + 1)}"
+        problems.add(f"{name_of(series, owner[row])}: {what}; merge such rows")
+
+
+def name_of(series: Series, i: Any) -> str:
+    return f"sample {i}" if series.ids is None else f"sample {i} (id {series.ids[i]})"
+
+
+def first_rows(bad: Any, owner: np.ndarray) -> np.ndarray:
+    """The first bad row of each sample that has one: one line a sample is enough to find the rest."""
+    rows = np.flatnonzero(bad)
+    return rows[np.unique(owner[rows], return_index=True)[1]]
+
+
+def _position(series: Series, row: int) -> int:
+    return int(row - series.offsets[series.owner[row]])

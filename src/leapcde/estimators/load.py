@@ -1,0 +1,46 @@
+"""A saved model -> the estimator it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leapcde.errors import CheckpointError
+from leapcde.estimators.base import Estimator
+from leapcde.estimators.classifier import LeapClassifier
+from leapcde.estimators.forecaster import LeapForecaster
+from leapcde.estimators.intervals import Conformal
+from leapcde.estimators.regressor import LeapRegressor
+from leapcde.files import load_file
+from leapcde.training.fitted import Predictor
+
+ESTIMATORS: dict[str, type[Estimator]] = {
+    "classification": LeapClassifier,
+    "regression": LeapRegressor,
+    "forecasting": LeapForecaster,
+}
+
+
+def load(path: Path | str) -> Estimator:
+    """Read what an estimator's `save`, `Predictor.save` or `leapcde fit` wrote (a file, or a run folder).
+
+    >>> load("nowhere.safetensors")
+    Traceback (most recent call last):
+    leapcde.errors.CheckpointError: there is no file nowhere.safetensors
+    """
+    path = Path(path)
+    path = path / "model.safetensors" if path.is_dir() else path
+    arrays, about = load_file(path, "model")
+    predictor = Predictor.restore(path, arrays, about)
+    frame, kept = predictor.frame, about.get("estimator", {})
+    recipe = {"interpolation": frame.recipe.scheme, "time_channel": frame.recipe.time, "intensity": frame.recipe.intensity}
+    made = ESTIMATORS[frame.task]().set_params(model=predictor.name, options=predictor.options, **recipe)
+    try:
+        made.set_params(**kept.get("params", {}))
+    except ValueError as error:
+        raise CheckpointError(f"{path} was written by another version of leapcde ({error})") from None
+    made._keep(predictor)
+    errors = arrays.get("conformal/['errors']")
+    made.conformal_ = None if errors is None else Conformal(errors)
+    if isinstance(made, LeapForecaster):
+        made.window_ = kept.get("window")
+    return made

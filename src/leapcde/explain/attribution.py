@@ -1,0 +1,144 @@
+"""Which observations made the answer: integrated gradients, and what shuffling a channel costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from leapcde.data.batch import Padded
+from leapcde.data.drop import without_empty_rows
+from leapcde.data.series import Series
+from leapcde.errors import InputError
+from leapcde.paths.batch import Batch, Recipe
+from leapcde.paths.interpolation import fit_path
+from leapcde.training.fitted import Predictor
+from leapcde.training.predict import checked
+from leapcde.training.preprocess import Frame
+
+CHUNK = 64  # samples at a time: each keeps the gradient of every observation
+
+
+class Attribution(NamedTuple):
+    """`values` belong to the rows of `series`, NaN where nothing was observed; they and `static` add up to `change`."""
+
+    series: Series
+    values: np.ndarray  # (rows, channels)
+    static: np.ndarray  # (samples, features)
+    change: np.ndarray  # (samples,): the answer minus the answer to a series at the training mean
+    unit: str
+
+
+def attribute(predictor: Predictor, series: Series, *, of: Any = None, steps: int = 32) -> Attribution:
+    """Integrated gradients from a series that always stands at the training mean, with the same times and holes.
+
+    The answer of a classifier is the lead of one class's score over the mean of the others'.
+    """
+    if not isinstance(steps, int) or steps < 1:
+        raise InputError(f"steps {steps!r}: give a whole number of at least 1; 32 is enough for most models")
+    frame, kept = predictor.frame, without_empty_rows(replace(series, target=None))
+    weights, unit = _answer(predictor, kept, of)
+    found = np.full(kept.values.shape, np.nan)
+    static, change = np.zeros((len(kept), frame.spec.static)), np.zeros(len(kept))
+    for bucket in frame.encode(kept):
+        for start in range(0, len(bucket.samples), CHUNK):
+            part = np.arange(start, min(start + CHUNK, len(bucket.samples)))
+            samples = bucket.samples[part]
+            obs = jax.tree.map(lambda a, part=part: a[part], bucket.batch.obs)
+            answer = checked(_gradients, predictor.model, frame.recipe, obs, jnp.asarray(weights[samples]), steps)
+            each, static[samples], change[samples] = map(np.asarray, answer)
+            for row, i in zip(each, samples, strict=True):
+                found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
+    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, found), static, change, unit)
+
+
+def permutation_importance(
+    score: Callable[[Series], float], series: Series, frame: Frame, *, repeats: int, seed: int
+) -> dict[str, tuple[float, float]]:
+    """How far `score` falls when one channel's observed values are shuffled among all samples and times.
+
+    When a value was measured stays as it is; static features are shuffled among samples.
+    """
+    if repeats < 1:
+        raise InputError(f"repeats {repeats}: give at least 1")
+    whole, generator = score(series), np.random.default_rng(seed)
+    found = {}
+    names = [*frame.channels, *[f"static {i}" for i in range(frame.spec.static)]]
+    for c, name in enumerate(names):
+        falls = [whole - score(_shuffled(series, c, generator)) for _ in range(repeats)]
+        found[name] = (float(np.mean(falls)), float(np.std(falls)))
+    return found
+
+
+def _shuffled(series: Series, c: int, generator: np.random.Generator) -> Series:
+    channels = series.values.shape[1]
+    if c >= channels:
+        static = np.array(series.static)
+        static[:, c - channels] = generator.permutation(static[:, c - channels])
+        return replace(series, static=static)
+    values = series.values.copy()
+    seen = ~np.isnan(values[:, c])
+    values[seen, c] = generator.permutation(values[seen, c])
+    return replace(series, values=values)
+
+
+def _answer(predictor: Predictor, series: Series, of: Any) -> tuple[np.ndarray, str]:
+    """Weights over the model's outputs that make one number of them, (sample, *output), and what that number is."""
+    frame = predictor.frame
+    shape = (len(series), *frame.spec.output)
+    if frame.task == "regression":
+        return np.full(shape, frame.target_std, np.float32), "added to the predicted number"
+    if frame.task == "forecasting":
+        return _forecast_weights(frame, shape, of)
+    classes = list(frame.classes)
+    if of is not None and of not in classes:
+        raise InputError(f"no class {of!r}; there are: {', '.join(map(str, classes))}")
+    index = predictor.raw(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
+    chosen = np.eye(len(classes), dtype=np.float32)[index]
+    others = (1 - chosen) / (len(classes) - 1)
+    return chosen - others, f"added to the score of {'the predicted class' if of is None else of}"
+
+
+def _forecast_weights(frame: Frame, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
+    if of is None:
+        return np.full(shape, 1 / np.prod(shape[1:]), np.float32), "added to the mean of the standardised forecast"
+    try:
+        step, channel = of
+        c = frame.channels.index(channel) if isinstance(channel, str) else range(len(frame.channels))[channel]
+        k = range(shape[1])[step]
+    except (TypeError, ValueError, IndexError):
+        names = ", ".join(frame.channels)
+        raise InputError(f"of={of!r}: give (step from 0 to {shape[1] - 1}, channel); channels are: {names}") from None
+    weights = np.zeros(shape, np.float32)
+    weights[:, k, c] = frame.scaler.std[c]
+    return weights, f"added to step {k + 1} of {frame.channels[c]}"
+
+
+@eqx.filter_jit
+def _gradients(model, recipe: Recipe, obs: Padded, weights, steps: int):
+    answer = lambda values, static: jnp.sum(weights * _predict(model, recipe, obs, values, static), range(1, weights.ndim))
+    total = jax.grad(lambda *at: jnp.sum(answer(*at)), argnums=(0, 1))
+    shares = (jnp.arange(steps) + 0.5) / steps
+
+    def add(sums, share):
+        found = total(share * obs.values, share * obs.static)
+        return jax.tree.map(jnp.add, sums, found), None
+
+    sums, _ = jax.lax.scan(add, (jnp.zeros_like(obs.values), jnp.zeros_like(obs.static)), shares)
+    ends = answer(obs.values, obs.static) - answer(0 * obs.values, 0 * obs.static)
+    return sums[0] * obs.values / steps, sums[1] * obs.static / steps, ends
+
+
+def _predict(model, recipe: Recipe, obs: Padded, values, static):
+    """The model as a function of the observed values: everything made of them is made again."""
+    length = obs.mask.shape[1]
+    newest = jnp.max(jnp.where(obs.mask > 0, jnp.arange(length)[None, :, None], 0), 1, keepdims=True)
+    last = jnp.take_along_axis(values * obs.mask, newest, 1)[:, 0]
+    obs = obs._replace(values=values, static=static, last=last)
+    X = fit_path(obs, recipe.scheme, time=recipe.time, intensity=recipe.intensity)
+    return model(Batch(obs, X)).prediction

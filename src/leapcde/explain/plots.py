@@ -1,0 +1,141 @@
+"""Pictures: X against Y with ‖dY/dt‖ below, training curves, forecasts. Matplotlib is imported when asked for."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leapcde.errors import need
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+BLUE, ORANGE, GREY, GREEN = "#2563eb", "#ea580c", "#6b7280", "#059669"
+SLOW = 0.1  # a stretch is calm where the speed of Y is below this share of its maximum
+
+
+def plot_paths(
+    found: dict[str, np.ndarray], observed: tuple[np.ndarray, np.ndarray], channels: Sequence[tuple[int, str]]
+) -> Figure:
+    """X and Y of one sample, a row for each channel, and the speed of Y below. `found` is one sample of `Predictor.path`."""
+    figure, axes = _subplots(len(channels) + 1, height=1.9)
+    times, values = observed
+    for axis, (c, name) in zip(axes[:-1], channels, strict=True):
+        axis.plot(found["t"], found["X"][:, c], color=GREY, lw=1.4, label="X, interpolated")
+        axis.plot(found["t"], found["Y"][:, c], color=BLUE, lw=2.0, label="Y, learned")
+        axis.plot(times, values[:, c], "o", color="black", ms=3, label="observed")
+        axis.set_ylabel(name, parse_math=False)  # a channel's name may hold dollar signs
+    speed = axes[-1]
+    speed.plot(found["t"], found["speed"], color=ORANGE)
+    for start, end in calm_stretches(found["t"], found["speed"]):
+        speed.axvspan(start, end, color=GREEN, alpha=0.15, lw=0)
+    speed.set(ylabel="‖dY/dt‖", xlabel="time")
+    speed.set_ylim(bottom=0)
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), fontsize=8, frameon=False, ncols=3)
+    return figure
+
+
+def plot_importance(times: np.ndarray, importance: np.ndarray, channels: Sequence[tuple[int, str]], unit: str) -> Figure:
+    """What each observation of one sample added to the answer: a row for each channel, bars up for more, down for less."""
+    figure, axes = _subplots(len(channels), height=1.3)
+    top = float(np.nanmax(np.abs(importance), initial=0.0)) or 1.0
+    for axis, (c, name) in zip(axes, channels, strict=True):
+        seen = ~np.isnan(importance[:, c])
+        colours = np.where(importance[seen, c] >= 0, BLUE, ORANGE)
+        axis.vlines(times[seen], 0.0, importance[seen, c], colors=list(colours), lw=2)
+        axis.axhline(0.0, color=GREY, lw=0.6)
+        axis.set_ylim(-1.05 * top, 1.05 * top)
+        axis.set_ylabel(name, parse_math=False)
+    axes[-1].set_xlabel(f"time; bars: {unit}", parse_math=False)
+    return figure
+
+
+def calm_stretches(t: np.ndarray, speed: np.ndarray) -> list[tuple[float, float]]:
+    """Where Y hardly moves (below a tenth of its top speed): there the model reads nothing from the path.
+
+    >>> calm_stretches(np.arange(5.0), np.array([1.0, 0.0, 0.0, 1.0, 1.0]))
+    [(1.0, 2.0)]
+    """
+    calm = np.concatenate([[False], speed <= SLOW * speed.max(), [False]])  # <=: where Y never moves, all is calm
+    edges = np.flatnonzero(np.diff(calm.astype(int)))
+    return [(float(t[a]), float(t[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - 1 > a]
+
+
+def plot_history(histories: dict[str, list[dict[str, float]]], metric: str) -> Figure:
+    """Training loss and validation metric by epoch, one line a model."""
+    figure, axes = _subplots(2, height=2.4)
+    for name, rows in histories.items():
+        epochs = [row["epoch"] + 1 for row in rows]
+        axes[0].plot(epochs, [row["train_loss"] for row in rows], label=name)
+        axes[1].plot(epochs, [row[metric] for row in rows], label=name)
+    axes[0].set(ylabel="training loss", yscale="log")
+    axes[1].set(ylabel=f"validation {metric}", xlabel="epoch")
+    axes[0].legend(frameon=False)
+    return figure
+
+
+def plot_horizon(errors: dict[str, np.ndarray], title: str) -> Figure:
+    """Error against how far ahead the forecast is, one line a model."""
+    figure, (axis,) = _subplots(1, height=3.2)
+    for name, error in errors.items():
+        axis.plot(np.arange(1, len(error) + 1), error, "o-", ms=4, label=name)
+    axis.set(xlabel="steps ahead", ylabel=title)
+    axis.set_ylim(bottom=0)
+    axis.legend(frameon=False)
+    return figure
+
+
+def plot_forecast(t: np.ndarray, past: np.ndarray, future: np.ndarray, forecasts: dict[str, np.ndarray], name: str) -> Figure:
+    """One channel: what was seen, what came, what was forecast. Times of the future follow those of the past by ones."""
+    figure, (axis,) = _subplots(1, height=2.6)
+    axis.plot(t, past, "o", color="black", ms=3, label="observed")
+    ahead = t[-1] + np.arange(1, len(future) + 1)
+    axis.plot(ahead, future, "o", color=GREY, ms=4, mfc="white", label="what came")
+    for label, values in forecasts.items():
+        axis.plot(ahead, values, lw=2, label=label)
+    axis.set_xlabel("time")
+    axis.set_ylabel(name, parse_math=False)
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def plot_samples(
+    samples: Sequence[tuple[np.ndarray, np.ndarray]], labels: Sequence[str], channels: Sequence[tuple[int, str]]
+) -> Figure:
+    """Observations of a few samples, a row for each channel."""
+    figure, axes = _subplots(len(channels), height=1.4)
+    for axis, (c, name) in zip(axes, channels, strict=True):
+        for (times, values), label in zip(samples, labels, strict=True):
+            seen = ~np.isnan(values[:, c])
+            axis.plot(times[seen], values[seen, c], ".-", lw=0.9, ms=3, label=label.replace("$", r"\$"))
+        axis.set_ylabel(name, parse_math=False)
+    axes[-1].set_xlabel("time")
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), fontsize=8, frameon=False, ncols=min(len(labels), 6))
+    return figure
+
+
+def png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=130)
+    return file.getvalue()
+
+
+def as_image(figure: Figure, alt: str) -> str:
+    """An HTML image that carries its own data."""
+    data = base64.b64encode(png(figure)).decode()
+    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{data}">'
+
+
+def _subplots(rows: int, *, height: float) -> tuple[Figure, list[Any]]:
+    # Figure() and not pyplot: no window, no global list of open figures.
+    figure = need("matplotlib.figure", "plot").Figure(figsize=(8, height * rows + 0.4), layout="constrained")
+    axes = list(np.ravel(figure.subplots(rows, 1, sharex=rows > 1)))
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes

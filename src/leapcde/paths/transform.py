@@ -1,0 +1,57 @@
+"""Paths made of paths: clocks, means over steps, other paces, more channels."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from leapcde.paths.path import Path, join_linear, two_knots
+
+
+def clock_path(times: Float[Array, "batch length"], rate: float, steps: int | None) -> Path:
+    """Scaled time since each sample's start as a path of one channel: what drives an ordinary differential equation.
+
+    Its knots are the observations, or `steps` equal steps from the sample's start to its end.
+    """
+    times = (times - times[:, :1]) * rate
+    if steps is not None:
+        times = times[:, -1:] * jnp.linspace(0.0, 1.0, steps + 1, dtype=times.dtype)
+    times = two_knots(times)
+    return join_linear(times, times[..., None])
+
+
+def with_linear(path: Path, extra) -> Path:
+    """The path with channels before its own that are linear between the knots."""
+    slope = jnp.diff(extra, axis=1)
+    join = lambda a, b: jnp.concatenate([a, b], -1)
+    return Path(path.times, join(extra, path.values), join(slope, path.left), join(slope, path.right))
+
+
+def resampled(path: Path, clock: Path, rate: float) -> Path:
+    """The path at the knots of a clock that starts with it and runs `rate` times as fast, linear between them."""
+    return join_linear(clock.times, path.evaluate(path.times[:, :1] + clock.times / rate))
+
+
+def averaged(path: Path, clock: Path) -> Path:
+    """The path at the knots of a clock of equal steps, linear between them, with X the mean over a step around each knot.
+
+    X itself at so few points would be whatever its noise is there; its mean is what it does.
+    """
+    start, end = path.times[:, :1], path.times[:, -1:]
+    t, half = start + clock.times, (end - start) / (2 * (clock.times.shape[1] - 1))
+    low, high = jnp.maximum(t - half, start), jnp.minimum(t + half, end)
+    width = (high - low)[..., None]
+    mean = (path.integral(high) - path.integral(low)) / jnp.where(width > 0, width, 1.0)
+    return join_linear(clock.times, jnp.where(width > 0, mean, path.evaluate(t)))
+
+
+def paced(path: Path, pace: float) -> Path:
+    """The path whose first channel, time, runs `pace` times as fast."""
+    slow = lambda array: array * jnp.ones(array.shape[-1], array.dtype).at[0].set(pace)
+    return Path(path.times, slow(path.values), slow(path.left), slow(path.right))
+
+
+def add_channels(path: Path, other: Path, skip: int = 0) -> Path:
+    """The sum of a path and another one with the same knots, without the other's first channels."""
+    add = lambda a, b: a + b[..., skip:]
+    return Path(path.times, add(path.values, other.values), add(path.left, other.left), add(path.right, other.right))

@@ -1,0 +1,52 @@
+"""Everything that decides a training besides the model and the data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from leapcde.errors import InputError, choose
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides a run besides the model and the data."""
+
+    epochs: int = 60
+    batch: int = 32
+    rate: float = 1e-3
+    schedule: str = "cosine"  # or "constant", "plateau"
+    optimizer: str = "adam"  # or "adamw"
+    weight_decay: float = 0.0  # adamw only
+    clip: float | None = 1.0  # largest norm of the gradient
+    weight_penalty: float = 0.0  # times Σ‖θ‖ of the model's regularised part; never in a reported metric
+    noise: float = 0.0  # of fresh Gaussian errors in the observations of every step, in deviations of their channel
+    patience: int | None = None  # stop after so many epochs without a better loss
+    stop_on: str = "train"  # whose loss: "train" (the paper's appendix) or "validation"
+    class_weight: str | tuple[float, ...] | None = None  # or "balanced", or a weight for each class in its order
+    seed: int = 0
+
+    def __post_init__(self):
+        choose("schedule", self.schedule, ("constant", "cosine", "plateau"))
+        choose("optimizer", self.optimizer, ("adam", "adamw"))
+        choose("stop_on", self.stop_on, ("train", "validation"))
+        if isinstance(self.class_weight, (tuple, list)):
+            object.__setattr__(self, "class_weight", tuple(map(float, self.class_weight)))  # JSON knows lists only
+            if not all(0 < weight < np.inf for weight in self.class_weight or ()):
+                raise InputError(f"class weights {self.class_weight}: each must be a positive number")
+        else:
+            choose("class_weight", self.class_weight or "none", ("none", "balanced"))
+        if self.epochs < 1 or self.batch < 1 or not self.rate > 0:
+            raise InputError(f"epochs {self.epochs}, batch {self.batch}, rate {self.rate}: each must be positive")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience {self.patience}: give at least 1 epoch, or leave it out")
+        if self.weight_penalty < 0 or self.weight_decay < 0 or (self.clip is not None and not self.clip > 0):
+            raise InputError("weight_penalty and weight_decay must not be negative, clip must be positive or None")
+        if not 0 <= self.noise < np.inf:
+            raise InputError(f"noise {self.noise}: give a number that is not negative")
+
+    def to_json(self) -> dict[str, Any]:
+        """Without noise where there is none: runs from before it could be had stay what they were, by name too."""
+        return {key: value for key, value in asdict(self).items() if key != "noise" or value}

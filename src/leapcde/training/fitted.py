@@ -1,0 +1,198 @@
+"""A trained model with everything it needs to meet new data: scaling, path recipe, labels. One object, one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from leapcde.data.series import Series
+from leapcde.errors import CheckpointError, InputError, choose
+from leapcde.files import load_file, restore, save_file
+from leapcde.models.base import TASKS, Model
+from leapcde.models.registry import MODELS, build, options_of
+from leapcde.paths.batch import Bucket, Recipe
+from leapcde.training.config import TrainConfig
+from leapcde.training.loop import Fitted, fit
+from leapcde.training.metrics import main_metric, measure, softmax
+from leapcde.training.predict import checked, predict, targets
+from leapcde.training.preprocess import Frame, check_finite, warn_far, warn_unseen
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model and its frame. `save` writes one safetensors file; `Predictor.load` reads it anywhere."""
+
+    frame: Frame
+    model: Model
+    name: str
+    options: dict[str, Any]
+
+    def predict(self, series: Series) -> np.ndarray:
+        """Labels, numbers, or future values (sample, horizon, channel) in the units of the data."""
+        return self.frame.decode(self.raw(series))
+
+    def predict_proba(self, series: Series) -> np.ndarray:
+        """Class probabilities, columns in the order of `frame.classes`."""
+        if self.frame.task != "classification":
+            raise InputError(f"probabilities exist for classification only; this model does {self.frame.task}")
+        return softmax(self.raw(series).astype(np.float64))
+
+    def raw(self, series: Series) -> np.ndarray:
+        """What the model says before it is decoded: class scores (logits), or standardised values."""
+        warn_unseen(series)
+        warn_far(series, self.frame)
+        found = predict(self.model, self.frame.encode(replace(series, target=None), round_to=8))
+        check_finite(found, series, self.frame)
+        return found
+
+    def evaluate(self, series: Series) -> dict[str, float]:
+        """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
+        if series.target is None:
+            raise InputError("evaluating needs targets")
+        data = self.frame.encode(series)
+        found = measure(self.frame.task, predict(self.model, data), targets(data))
+        if self.frame.task == "regression":
+            found = {"mse": found["mse"] * self.frame.target_std**2, "mae": found["mae"] * self.frame.target_std}
+        return found
+
+    def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
+        """X, Y and dY/dt of each sample on an even grid from its start to its end, in the units of the data.
+
+        `t` is (sample, query); X, Y and dY are (sample, query, channel of the series). `speed` is ‖dY/dt‖ over all
+        channels of Y, also those that stand for time and intensity, in standardised units.
+        """
+        self._needs_path()
+        data = self.frame.encode(replace(series, target=None))
+        found = [checked(_paths, self.model, bucket.batch, queries) for bucket in data]
+        order = np.argsort(np.concatenate([bucket.samples for bucket in data]))
+        t, X, Y, dY, speed = (np.concatenate([np.asarray(part[i]) for part in found])[order] for i in range(5))
+        scaler, unit = self.frame.scaler, self.frame.scaler.time_unit
+        starts = series.times[series.offsets[:-1]]
+        return {
+            "t": t * unit + starts[:, None],
+            "X": scaler.unscale(X),
+            "Y": scaler.unscale(Y),
+            "dY": dY * np.array(scaler.std) / unit,
+            "speed": speed / unit,
+        }
+
+    def path_at(self, series: Series, times: np.ndarray) -> np.ndarray:
+        """Y at the times asked, (sample, query) within each sample: (sample, query, channel) in the units of the data."""
+        self._needs_path()
+        data = self.frame.encode(replace(series, target=None))
+        starts = series.times[series.offsets[:-1], None]
+        scaled = ((times - starts) / self.frame.scaler.time_unit).astype(np.float32)
+        found = np.empty((*scaled.shape, len(self.frame.channels)), np.float32)
+        for bucket in data:
+            found[bucket.samples] = np.asarray(checked(_learned_at, self.model, bucket.batch, scaled[bucket.samples]))
+        return self.frame.scaler.unscale(found)
+
+    def _needs_path(self) -> None:
+        if not hasattr(self.model, "learned_path"):
+            raise InputError(f"model {self.name!r} does not learn a path; 'leap' does")
+
+    def save(self, path: Path | str, *, about: dict[str, Any] | None = None, arrays: dict[str, Any] | None = None) -> None:
+        """Write one safetensors file. `about` and `arrays` are what an owner of the predictor wants to find there again."""
+        own = {
+            "model": self.name,
+            "revision": MODELS[self.name].revision,
+            "options": self.options,
+            "frame": self.frame.to_json(),
+        }
+        trees = {"model": eqx.filter(self.model, eqx.is_inexact_array), **(arrays or {})}
+        save_file(Path(path), "model", trees, {**(about or {}), **own})
+
+    @classmethod
+    def load(cls, path: Path | str) -> Predictor:
+        path = Path(path)
+        return cls.restore(path, *load_file(path, "model"))
+
+    @classmethod
+    def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Predictor:
+        """From what `load_file` found in a file."""
+        try:
+            frame = Frame.from_json(about["frame"])
+            choose("model", about["model"], MODELS)
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} has a damaged header ({error})") from None
+        # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
+        before = {"time_span": None} if "revision" not in about and "time_span" in options_of(about["model"]) else {}
+        options = {**before, **about["options"]}
+        empty = eqx.filter_eval_shape(lambda: build(about["model"], frame.spec, **options))
+        return cls(frame, restore("model", empty, arrays, path), about["model"], options)
+
+
+class Trainer(NamedTuple):
+    """A model and encoded data, ready to be fitted: whatever can be wrong with the input has been found by now."""
+
+    frame: Frame
+    model: Model
+    name: str
+    options: dict[str, Any]
+    train: list[Bucket]
+    validation: list[Bucket]
+    config: TrainConfig
+
+    @classmethod
+    def make(
+        cls, train: Series, validation: Series, *, task: str, model: str, options: dict, recipe: Recipe, config: TrainConfig
+    ) -> Trainer:
+        frame = Frame.learn(train, task, recipe)
+        built = build(model, frame.spec, seed=config.seed, **options)
+        return cls(frame, built, model, options, frame.encode(train), frame.encode(validation), config)
+
+    @property
+    def metric(self) -> str:
+        return main_metric(self.frame.task, len(self.frame.classes))
+
+    def fit(self, **hooks) -> tuple[Predictor, Fitted]:
+        """Train; `hooks` are those of `leapcde.fit` (on_epoch, on_step, checkpoint)."""
+        fitted = fit(self.model, self.frame.task, self.train, self.validation, self.config, metric=self.metric, **hooks)
+        return Predictor(self.frame, fitted.model, self.name, self.options), fitted
+
+
+def learn(
+    train: Series,
+    validation: Series,
+    *,
+    task: str,
+    model: str = "leap",
+    options: dict[str, Any] | None = None,
+    recipe: Recipe | None = None,
+    config: TrainConfig | None = None,
+    **hooks,
+) -> tuple[Predictor, Fitted]:
+    """Train a model on series with targets, choosing weights on the validation series.
+
+    >>> from leapcde import TrainConfig, as_series
+    >>> series = as_series(np.random.default_rng(0).normal(size=(20, 9, 2)), target=np.arange(20) % 2)
+    >>> quick = TrainConfig(epochs=1)
+    >>> predictor, fitted = learn(series, series, task="classification", options={"hidden": 4, "width": 4}, config=quick)
+    >>> predictor.predict_proba(series).shape
+    (20, 2)
+    """
+    choose("task", task, TASKS)
+    recipe, config = recipe or Recipe(), config or TrainConfig()
+    made = Trainer.make(train, validation, task=task, model=model, options=options or {}, recipe=recipe, config=config)
+    return made.fit(**hooks)
+
+
+@eqx.filter_jit
+def _paths(model, batch, queries: int):
+    values = batch.obs.values.shape[-1]
+    ends = batch.obs.times[:, -1:]
+    t = ends * jnp.linspace(0.0, 1.0, queries)
+    Y = model.learned_path(batch)
+    # The last query is the end itself, where rounding may put it just outside the path.
+    dY = Y.derivative(jnp.minimum(t, Y.times[:, -1:]))
+    return t, batch.X.evaluate(t)[..., -values:], Y.evaluate(t)[..., -values:], dY[..., -values:], jnp.linalg.norm(dY, axis=-1)
+
+
+@eqx.filter_jit
+def _learned_at(model, batch, t):
+    return model.learned_path(batch).evaluate(t)[..., -batch.obs.values.shape[-1] :]

@@ -1,0 +1,180 @@
+"""Training (the paper's Algorithm 1): minimise L = L_task + L_Y on the training data, keep the best on validation.
+
+A run is a function of (model, data, config): the same seed gives the same bits, also when the process was killed and
+resumed. What varies from epoch to epoch (order, noise, rate) is computed from the epoch's number and the history,
+so a checkpoint holds weights, optimiser state and history, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from leapcde.errors import CheckpointError, LeapWarning, SolveError, TrainingError
+from leapcde.files import load_file, restore, save_file
+from leapcde.models.base import Model
+from leapcde.nn.losses import cross_entropy
+from leapcde.paths.batch import Bucket
+from leapcde.solve.adaptive import solve_error
+from leapcde.training.config import TrainConfig
+from leapcde.training.history import History
+from leapcde.training.metrics import measure
+from leapcde.training.predict import predict, targets
+from leapcde.training.schedule import plan, rates
+from leapcde.training.step import State, Step, class_weights, make_optimiser, run_steps
+
+MOST_HALVINGS = 3
+
+
+class Fitted(NamedTuple):
+    model: Model  # with the weights that were best on the validation data
+    history: History
+    stopped: str  # why training ended
+
+
+def fit(
+    model: Model,
+    task: str,
+    train: list[Bucket],
+    validation: list[Bucket],
+    config: TrainConfig,
+    *,
+    metric: str,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+    checkpoint: Path | None = None,
+) -> Fitted:
+    """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there."""
+    params, static = eqx.partition(model, eqx.is_inexact_array)
+    optimiser = make_optimiser(config.optimizer, config.weight_decay, config.clip)
+    step = Step(static, task, config.weight_penalty, config.noise, optimiser, class_weights(task, train, config))
+    state, best = State(params, optimiser.init(params)), params
+    history, halvings = History(), 0
+    if checkpoint is not None and checkpoint.exists():
+        state, best, history, halvings = _resume(checkpoint, config, state)
+    metric = _usable(metric, task, validation)
+    stopped = ""
+    while not stopped and not (stopped := _finished(config, history)):
+        began, worked = time.perf_counter(), time.process_time()
+        new, row = _epoch(step, config, state, train, history, halvings, on_step)
+        if row is None:
+            halvings += 1
+            if halvings > MOST_HALVINGS:
+                stopped = _give_up(config, history)
+            continue
+        state = new
+        row.update(_validate(eqx.combine(state.params, static), task, validation, step.weights))
+        row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
+        history.rows.append(row)
+        if history.best(metric) is row:
+            best = state.params
+        if checkpoint is not None:
+            _save(checkpoint, config, state, best, history, halvings)
+        if on_epoch is not None:
+            on_epoch(row)
+    return Fitted(eqx.combine(best, static), history, stopped)
+
+
+def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainConfig) -> list[Any]:
+    """The compiled training step of each bucket, as `fit` runs it; after a `fit`, nothing is compiled again."""
+    params, static = eqx.partition(model, eqx.is_inexact_array)
+    optimiser = make_optimiser(config.optimizer, config.weight_decay, config.clip)
+    step = Step(static, task, config.weight_penalty, config.noise, optimiser, class_weights(task, train, config))
+    found = []
+    for bucket, order in dict(plan(train, config, 0)).items():
+        when, numbers = np.zeros(len(order), np.float32), np.arange(len(order))
+        start = State(params, optimiser.init(params))
+        given = (step, start, train[bucket].batch, order, when, when, jax.random.key(0), numbers)
+        lowered = run_steps.lower(*given)  # pyright: ignore[reportFunctionMemberAccess]
+        found.append(lowered.compile().compiled)
+    return found
+
+
+def _epoch(step: Step, config: TrainConfig, state: State, train: list[Bucket], history: History, halvings: int, on_step):
+    """One pass over the training data. The row is None if the loss was not finite."""
+    epoch = len(history.rows)
+    pieces = plan(train, config, epoch)
+    steps = sum(len(order) for _, order in pieces)
+    pace = rates(config, history, epoch, steps) * 0.5**halvings
+    key = jax.random.fold_in(jax.random.key(config.seed), epoch)
+    losses, done = [], 0
+    for bucket, order in pieces:
+        part = slice(done, done + len(order))
+        rate, when = (a[part].astype(np.float32) for a in (pace, epoch + np.arange(steps) / steps))
+        try:
+            state, found = run_steps(step, state, train[bucket].batch, order, rate, when, key, np.arange(part.start, part.stop))
+        except eqx.EquinoxRuntimeError as error:
+            if isinstance(solve_error(error), SolveError):
+                return state, None  # an adaptive solve that blew up is divergence: roll back, halve the rate
+            raise
+        losses.append(np.asarray(found))
+        done = part.stop
+        if on_step is not None:
+            on_step(done, steps)
+    loss, total = np.concatenate(losses).mean(0)
+    # The weights too: a last step with a finite loss and an infinite gradient would leave nothing to roll back to.
+    if not np.isfinite(total) or not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
+        return state, None
+    row = {"epoch": epoch, "train_loss": float(loss), "train_total": float(total)}
+    return state, {**row, "rate": float(pace[-1]), "halvings": halvings}
+
+
+def _finished(config: TrainConfig, history: History) -> str:
+    if len(history.rows) >= config.epochs:
+        return f"all {config.epochs} epochs done"
+    watched = "train_loss" if config.stop_on == "train" else "val_loss"
+    if config.patience is not None and history.stale(watched) >= config.patience:
+        return f"{watched} did not improve for {config.patience} epochs"
+    return ""
+
+
+def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
+    """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
+    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1:
+        return metric
+    message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
+    warnings.warn(message, LeapWarning, stacklevel=3)
+    return "val_loss"
+
+
+def _give_up(config: TrainConfig, history: History) -> str:
+    message = (
+        f"training diverged in epoch {len(history.rows) + 1}: the loss was not finite, even with the rate halved "
+        f"{MOST_HALVINGS} times; lower the rate (now {config.rate:g}), or check the data for extreme values"
+    )
+    if not history.rows:
+        raise TrainingError(message)
+    warnings.warn(f"{message}. The best weights so far are kept.", LeapWarning, stacklevel=3)
+    return message
+
+
+def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
+    predicted, truth = predict(model, data), targets(data)
+    found = measure(task, predicted, truth)
+    loss = found["loss" if task == "classification" else "mse"]
+    if weights is not None:  # what is watched must be what is trained, or patience ends too soon
+        loss = float(cross_entropy(jnp.asarray(predicted), jnp.asarray(truth), weights))
+    return {"val_loss": loss, **found}
+
+
+def _save(path: Path, config: TrainConfig, state: State, best, history: History, halvings: int) -> None:
+    about = {"config": config.to_json(), "history": history.rows, "halvings": halvings}
+    save_file(path, "training", {"state": state, "best": best}, about)
+
+
+def _resume(path: Path, config: TrainConfig, like: State) -> tuple[State, Any, History, int]:
+    arrays, about = load_file(path, "training")
+    before, now = ({**c, "epochs": 0} for c in (about["config"], json.loads(json.dumps(config.to_json()))))
+    if before != now or (config.schedule == "cosine" and about["config"]["epochs"] != config.epochs):
+        raise CheckpointError(f"{path} was made with other settings; use another run folder, or the same settings")
+    state, best = restore("state", like, arrays, path), restore("best", like.params, arrays, path)
+    return state, best, History(about["history"]), about["halvings"]

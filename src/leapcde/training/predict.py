@@ -1,0 +1,49 @@
+"""Answers of a model for all samples of a data set, chunk by chunk."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import numpy as np
+
+from leapcde.errors import InputError
+from leapcde.models.base import Model
+from leapcde.paths.batch import Batch, Bucket, few_sizes
+from leapcde.solve.adaptive import solve_error
+
+
+def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray:
+    """Raw predictions for every sample, in the order of the series."""
+    total = sum(len(bucket.samples) for bucket in data)
+    result: np.ndarray | None = None
+    for bucket in data:
+        count = len(bucket.samples)
+        size = min(chunk, few_sizes(count))
+        for start in range(0, count, size):
+            # The last chunk is filled up with repeats, so that one shape is compiled.
+            index = np.minimum(np.arange(start, start + size), count - 1)
+            part = np.asarray(checked(_predict, model, bucket.batch, index))[: count - start]
+            if result is None:
+                result = np.empty((total, *part.shape[1:]), part.dtype)
+            result[bucket.samples[start : start + size]] = part
+    if result is None:
+        raise InputError("there is nothing to predict: no samples")
+    return result
+
+
+def targets(data: list[Bucket]) -> np.ndarray:
+    """The targets in the order of the series."""
+    order = np.concatenate([bucket.samples for bucket in data])
+    return np.concatenate([np.asarray(bucket.batch.obs.target) for bucket in data])[np.argsort(order)]
+
+
+def checked(function, *args):
+    """Call a compiled function; a failed adaptive solve becomes a `SolveError` with the fix."""
+    try:
+        return function(*args)
+    except eqx.EquinoxRuntimeError as error:
+        raise solve_error(error) from None
+
+
+@eqx.filter_jit
+def _predict(model: Model, data: Batch, index):
+    return model(data.take(index)).prediction

@@ -1,0 +1,186 @@
+"""Raw series and targets -> what a model eats, and its answers back into the units of the data. Learned from training data."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from leapcde.data.drop import without_empty_rows
+from leapcde.data.scale import Scaler
+from leapcde.data.series import Series
+from leapcde.errors import InputError, LeapWarning
+from leapcde.models.base import Spec
+from leapcde.paths.batch import Bucket, Recipe, make_buckets
+
+STRANGE = 1e4  # deviations from the training mean that deserve a warning
+FAR = 2.0  # a sample that lasts so many times longer than the longest of training deserves a warning
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How raw series and targets become arrays and back. Learned from training data, shared by all models of a run."""
+
+    task: str
+    recipe: Recipe
+    scaler: Scaler
+    channels: tuple[str, ...]
+    spec: Spec
+    classes: tuple[Any, ...] = ()
+    target_mean: float = 0.0  # regression only
+    target_std: float = 1.0
+
+    @classmethod
+    def learn(cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = ()) -> Frame:
+        """Look at the training data, and only at it. `classes` names those that this part of the data may not show."""
+        scaler = Scaler.fit(train)
+        if train.target is None:
+            raise InputError("training needs targets: labels, numbers, or windows to forecast")
+        values = train.values.shape[1]
+        mean, std = 0.0, 1.0
+        output: tuple[int, ...] = (1,)
+        if task == "classification":
+            classes = tuple(np.unique([*train.target.tolist(), *classes]).tolist())
+            if len(classes) < 2:
+                raise InputError(
+                    f"every training sample has the class {np.unique(train.target)[0]}: one class; give at least two classes"
+                )
+            output = (len(classes),)
+        elif task == "forecasting":
+            output = tuple(train.target.shape[1:])
+        else:
+            mean, std = _number_scale(train.target)
+        ends, starts = train.times[train.offsets[1:] - 1], train.times[train.offsets[:-1]]
+        spec = Spec(
+            task=task,
+            values=values,
+            channels=recipe.channels(values),
+            output=output,
+            static=0 if train.static is None else train.static.shape[1],
+            span=float(np.max(ends - starts) / scaler.time_unit) or 1.0,
+            recipe=recipe,
+        )
+        warn_unseen(train)
+        return cls(task, recipe, scaler, train.channels, spec, classes, mean, std)
+
+    def encode(self, series: Series, *, round_to: int = 1) -> list[Bucket]:
+        """Scaled, padded, with paths; targets as the loss wants them."""
+        self.check(series)
+        scaled = self.scaler.apply(without_empty_rows(series))
+        _warn_coarse_times(scaled)
+        if series.target is not None:
+            scaled = replace(scaled, target=self.encode_target(series.target))
+        return make_buckets(scaled, self.recipe, round_to=round_to)
+
+    def encode_target(self, target: np.ndarray) -> np.ndarray:
+        if self.task == "classification":
+            known = {label: i for i, label in enumerate(self.classes)}
+            unknown = sorted({str(v) for v in target.tolist() if v not in known})
+            if unknown:
+                raise InputError(
+                    f"labels that training did not see: {', '.join(unknown)} (too rare for every split? merge or remove them); "
+                    f"known: {', '.join(map(str, self.classes))}"
+                )
+            return np.array([known[v] for v in target.tolist()], np.int32)
+        if self.task == "forecasting":
+            return self.scaler.scale(target)
+        return ((np.asarray(target, float).reshape(len(target), 1) - self.target_mean) / self.target_std).astype(np.float32)
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions as people want them: labels, numbers, or future values in their own units."""
+        if self.task == "classification":
+            return np.array(self.classes)[raw.argmax(-1)]
+        if self.task == "forecasting":
+            return self.scaler.unscale(raw)
+        return raw[:, 0].astype(float) * self.target_std + self.target_mean
+
+    def check(self, series: Series) -> None:
+        """The series must have the channels and statics that training saw."""
+        if series.values.shape[1] != len(self.channels):
+            raise InputError(
+                f"the series has {series.values.shape[1]} channels ({', '.join(series.channels)}), "
+                f"the model was trained on {len(self.channels)} ({', '.join(self.channels)})"
+            )
+        unnamed = all(name == f"x{c}" for c, name in enumerate(series.channels))
+        if series.channels != self.channels and not unnamed:
+            raise InputError(
+                f"the channels are {', '.join(series.channels)}; training saw {', '.join(self.channels)}, in this order"
+            )
+        static = 0 if series.static is None else series.static.shape[1]
+        if static != self.spec.static:
+            raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
+
+    def to_json(self) -> dict[str, Any]:
+        own = {key: getattr(self, key) for key in ("task", "channels", "classes", "target_mean", "target_std")}
+        return {**own, "recipe": self.recipe.to_json(), "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Frame:
+        parts = {
+            "recipe": Recipe(**data["recipe"]),
+            "scaler": Scaler.from_json(data["scaler"]),
+            "spec": Spec.from_json(data["spec"]),
+        }
+        return cls(**{**data, **parts, "channels": tuple(data["channels"]), "classes": tuple(data["classes"])})
+
+
+def _number_scale(target: np.ndarray) -> tuple[float, float]:
+    try:
+        numbers = np.asarray(target, float)
+    except ValueError:
+        raise InputError(
+            f"regression needs numbers as targets, not text such as '{target[0]}'; use task classification"
+        ) from None
+    if not np.isfinite(numbers).all():
+        raise InputError(f"target {int(np.argmin(np.isfinite(numbers)))} is not finite; every training sample needs a target")
+    return float(numbers.mean()), float(numbers.std()) or 1.0
+
+
+def _warn_coarse_times(scaled: Series) -> None:
+    """Times are single precision on the device; say so where that makes different times equal."""
+    same = np.diff(scaled.owner) == 0
+    merged = same & (np.diff(scaled.times) > 0) & (np.diff(scaled.times.astype(np.float32)) == 0)
+    if merged.any():
+        message = f"{int(merged.sum())} pairs of times are too close, so far from their sample's start, to be told apart; "
+        warnings.warn(message + "split such samples, or thin out their bursts", LeapWarning, stacklevel=4)
+
+
+def warn_far(series: Series, frame: Frame) -> None:
+    """A model knows nothing of times and values far beyond those it was trained on; often the unit is another one."""
+    away = np.abs((series.values - np.array(frame.scaler.mean)) / np.array(frame.scaler.std))
+    most = np.max(np.where(np.isnan(away), 0.0, away), axis=0, initial=0.0)
+    if most.max() > STRANGE:
+        channel = f"channel {frame.channels[int(most.argmax())]!r} is {most.max():.3g} deviations away from the training mean. "
+        warnings.warn(channel + "Is the unit the same? Predictions are a guess there", LeapWarning, stacklevel=4)
+    duration = series.times[series.offsets[1:] - 1] - series.times[series.offsets[:-1]]
+    seen = frame.spec.span * frame.scaler.time_unit
+    far = duration > FAR * seen
+    if far.any():
+        message = f"{int(far.sum())} of {len(series)} samples last up to {duration.max():g}; training saw at most {seen:g}. "
+        warnings.warn(message + "Is the unit of time the same? Predictions are a guess there", LeapWarning, stacklevel=4)
+
+
+def check_finite(raw: np.ndarray, series: Series, frame: Frame) -> None:
+    bad = np.flatnonzero(~np.isfinite(raw).reshape(len(raw), -1).all(1))
+    if not len(bad):
+        return
+    problems = []
+    for i in bad:
+        values = np.abs(frame.scaler.scale(series.sample(int(i))[1]))
+        worst = int(np.nanargmax(np.nanmax(np.where(np.isnan(values), 0, values), 0)))
+        far = float(np.nanmax(values[:, worst]))
+        problems.append(f"sample {i}: channel {frame.channels[worst]!r} is {far:.3g} deviations away from what training saw")
+    raise InputError("the model's answer is not a number; check the units, or set such values to NaN", problems)
+
+
+def warn_unseen(series: Series) -> None:
+    """Channels that some samples never observe are constant there; say so once, with names and counts."""
+    seen = np.add.reduceat(~np.isnan(series.values), series.offsets[:-1], axis=0) > 0
+    never = (~seen).sum(0)
+    if never.any():
+        worst = ", ".join(f"{series.channels[c]!r} in {never[c]}" for c in np.argsort(-never)[:5] if never[c])
+        more = f" and {(never > 0).sum() - 5} other channels" if (never > 0).sum() > 5 else ""
+        message = f"never observed (held at the training mean) in some of {len(series)} samples: {worst}{more}"
+        warnings.warn(message, LeapWarning, stacklevel=3)

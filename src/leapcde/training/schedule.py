@@ -1,0 +1,47 @@
+"""Which samples make up which step of an epoch, and the learning rate of each step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leapcde.paths.batch import Bucket
+from leapcde.training.config import TrainConfig
+from leapcde.training.history import History
+
+PLATEAU = 5  # epochs without a better training loss before the plateau schedule halves the rate
+
+
+def plan(train: list[Bucket], config: TrainConfig, epoch: int) -> list[tuple[int, np.ndarray]]:
+    """Which samples make up which step: (bucket, (steps, batch)) pieces, shuffled by seed and epoch.
+
+    One bucket is one piece, a single scan. Several are cut into single steps and mixed, because length often tells
+    the class and an optimiser should not see one length after the other. A last batch that is not full is filled up
+    with samples from the first, so that every sample is used in every epoch and one shape is compiled.
+    """
+    generator = np.random.default_rng([config.seed, epoch])
+    pieces = []
+    for b, bucket in enumerate(train):
+        count = len(bucket.samples)
+        size = min(config.batch, count)
+        order = np.resize(generator.permutation(count), (-(-count // size), size))
+        pieces += [(b, order)] if len(train) == 1 else [(b, row[None]) for row in order]
+    return [pieces[i] for i in generator.permutation(len(pieces))]
+
+
+def rates(config: TrainConfig, history: History, epoch: int, steps: int) -> np.ndarray:
+    if config.schedule == "cosine":
+        share = (epoch + np.arange(steps) / steps) / config.epochs
+        return config.rate * 0.5 * (1 + np.cos(np.pi * share))
+    if config.schedule == "plateau":
+        return np.full(steps, config.rate * 0.5 ** _plateaus(history.column("train_loss")))
+    return np.full(steps, config.rate)
+
+
+def _plateaus(losses: list[float]) -> int:
+    """How often the loss failed to improve for `PLATEAU` epochs in a row."""
+    found, best, waited = 0, np.inf, 0
+    for loss in losses:
+        best, waited = (loss, 0) if loss < best else (best, waited + 1)
+        if waited == PLATEAU:
+            found, waited = found + 1, 0
+    return found

@@ -1,0 +1,151 @@
+"""Rows that keep a table honest: what takes no training, or only minutes of it with tools that everybody has.
+
+`class-prior` and `last-value` need nothing. `boosted-trees` see, of each channel, how often it was observed, its mean, lowest,
+highest and last value. `minirocket` sees the interpolated path on an even grid. `ridge` sees each channel's last value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+
+from leapcde.data.series import Series
+from leapcde.datasets.protocol import Dataset
+from leapcde.errors import need
+from leapcde.models.baselines import NAIVE, fit_naive
+from leapcde.paths.batch import Bucket, Recipe
+from leapcde.training.predict import predict
+from leapcde.training.preprocess import Frame
+
+PENALTIES = np.logspace(-3, 4, 8)  # of the ridge; the best on validation is taken
+MOST_FEATURES = 100_000_000  # of MiniRocket, over all samples: half a gigabyte
+FEWEST_POINTS = 9  # that MiniRocket's kernels span
+Raw = dict[str, np.ndarray]  # by split: class scores, or values in standardised units
+
+
+def rows_for(task: str) -> tuple[str, ...]:
+    """Names of the rows that fit a task.
+
+    >>> rows_for("forecasting")
+    ('last-value', 'ridge')
+    """
+    return {"classification": ("class-prior", "boosted-trees", "minirocket"), "forecasting": ("last-value", "ridge")}.get(
+        task, ()
+    )
+
+
+def is_honest(model: str) -> bool:
+    """Whether a name is one of these rows, and not a model that is trained.
+
+    >>> is_honest("ridge"), is_honest("leap")
+    (True, False)
+    """
+    return model in _FITS or model in NAIVE
+
+
+def is_fixed(model: str) -> bool:
+    """Whether no seed can change what a row reaches; MiniRocket draws its kernels.
+
+    >>> is_fixed("ridge"), is_fixed("minirocket"), is_fixed("leap")
+    (True, False, False)
+    """
+    return is_honest(model) and model != "minirocket"
+
+
+def scores(model: str, data: Dataset, recipe: Recipe, seed: int) -> tuple[Frame, Raw]:
+    """Raw predictions for validation and test, in the frame that trained models have too."""
+    frame = Frame.learn(data.train, data.task, recipe)
+    fit = _FITS.get(model, lambda frame, data, seed: _naive(model, frame, data))
+    return frame, fit(frame, data, seed)
+
+
+def summary(series: Series) -> np.ndarray:
+    """Of each channel: how often it was observed, its mean, lowest, highest and last value, NaN where there is none.
+
+    >>> from leapcde.data.read import as_series
+    >>> summary(as_series([([0, 1, 2], [[1.0], [5.0], [3.0]])])).tolist()
+    [[3.0, 3.0, 1.0, 5.0, 3.0]]
+    """
+    starts, seen = series.offsets[:-1], ~np.isnan(series.values)
+    count = np.add.reduceat(seen, starts, axis=0)
+    over = lambda how, fill: how.reduceat(np.where(seen, series.values, fill), starts, axis=0)
+    known = np.where(count > 0, 1.0, np.nan)
+    mean = over(np.add, 0.0) / np.maximum(count, 1) * known
+    low, high = over(np.minimum, np.inf), over(np.maximum, -np.inf)
+    return np.concatenate([count, mean, low * known, high * known, last_values(series)], axis=1)
+
+
+def last_values(series: Series) -> np.ndarray:
+    """Each channel's last observed value, NaN where there is none."""
+    rows = np.where(~np.isnan(series.values), np.arange(len(series.times))[:, None], -1)
+    newest = np.maximum.reduceat(rows, series.offsets[:-1], axis=0)
+    found = np.take_along_axis(series.values, np.maximum(newest, 0), axis=0)
+    return np.where(newest >= 0, found, np.nan)
+
+
+def _naive(model: str, frame: Frame, data: Dataset) -> Raw:
+    made = fit_naive(model, frame.spec, frame.encode_target(np.asarray(data.train.target)))
+    return _of_parts(lambda series: predict(made, frame.encode(series)), data)
+
+
+def _boosted_trees(frame: Frame, data: Dataset, seed: int) -> Raw:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(random_state=seed)
+    model.fit(summary(data.train), frame.encode_target(np.asarray(data.train.target)))
+    return _of_parts(lambda series: np.log(np.maximum(model.predict_proba(summary(series)), 1e-12)), data)
+
+
+def _ridge(frame: Frame, data: Dataset, seed: int) -> Raw:
+    from sklearn.linear_model import Ridge
+
+    flat = lambda series: frame.encode_target(np.asarray(series.target)).reshape(len(series), -1)
+    inputs = lambda series: np.nan_to_num(frame.scaler.scale(last_values(series)))
+    x, y, x_val, y_val = inputs(data.train), flat(data.train), inputs(data.validation), flat(data.validation)
+    fitted = [Ridge(alpha=float(penalty)).fit(x, y) for penalty in PENALTIES]
+    best = min(fitted, key=lambda model: float(np.mean((model.predict(x_val) - y_val) ** 2)))
+    return _of_parts(lambda series: best.predict(inputs(series)).reshape(len(series), *frame.spec.output), data)
+
+
+def _minirocket(frame: Frame, data: Dataset, seed: int) -> Raw:
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rocket = need("aeon.transformations.collection.convolution_based", "rocket").MiniRocket
+    points = max(FEWEST_POINTS, int(data.train.lengths.max()))
+    inputs = lambda series: _interpolated(frame.encode(series), points)
+    kernels = int(np.clip(MOST_FEATURES // len(data.train), 84, 10_000))
+    transform = rocket(n_kernels=kernels, n_jobs=1, random_state=seed)
+    model = make_pipeline(transform, StandardScaler(), RidgeClassifierCV(alphas=PENALTIES))
+    model.fit(inputs(data.train), frame.encode_target(np.asarray(data.train.target)))
+
+    def decide(series: Series) -> np.ndarray:
+        found = model.decision_function(inputs(series))
+        return np.stack([-found, found], 1) if found.ndim == 1 else found
+
+    return _of_parts(decide, data)
+
+
+def _interpolated(buckets: list[Bucket], points: int) -> np.ndarray:
+    """The path X of each sample on an even grid from its start to its end: (sample, channel, point)."""
+    order = np.argsort(np.concatenate([bucket.samples for bucket in buckets]))
+    parts = []
+    for bucket in buckets:
+        obs = bucket.batch.obs
+        t = obs.times[:, -1:] * jnp.linspace(0.0, 1.0, points)
+        parts.append(np.asarray(bucket.batch.X.evaluate(t))[..., -obs.values.shape[-1] :])
+    return np.concatenate(parts)[order].swapaxes(1, 2).astype(np.float32)
+
+
+def _of_parts(answer: Callable[[Series], np.ndarray], data: Dataset) -> Raw:
+    return {"validation": answer(data.validation), "test": answer(data.test)}
+
+
+_FITS: dict[str, Callable[[Frame, Dataset, int], Raw]] = {
+    "boosted-trees": _boosted_trees,
+    "ridge": _ridge,
+    "minirocket": _minirocket,
+}

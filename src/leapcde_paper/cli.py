@@ -1,0 +1,203 @@
+"""`leapcde reproduce`, `rerun` and `report`: the paper's tables and figures, the proof of a number, the page about all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapcde.cli.options import DataDir, Json, Quiet, command, names, print_json, print_table
+from leapcde.errors import TrainingError
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register them."""
+    command(app)(reproduce)
+    command(app)(rerun)
+    command(app)(report)
+    command(app)(compare)
+
+
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(help="A table, a figure, 'all', or a .toml file; without one, the names are listed.")
+    ] = "",
+    budget: Annotated[str, typer.Option(help="full (the paper's), standard (two cores) or smoke (minutes).")] = "standard",
+    out: Annotated[Path | None, typer.Option(help="Folder for records, tables, figures; default reproduction/BUDGET.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Run only this model for now (repeat for more); tables show all that was run."),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Run so many of the seeds only, for now.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the cells and how long they will take; run nothing.")
+    ] = False,
+    toml: Annotated[
+        bool, typer.Option("--toml", help="Print the whole config as TOML, to change and give back as NAME.")
+    ] = False,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a table or figure of the paper, or all of them; kill it whenever you like, the same command goes on.
+
+    Example: leapcde reproduce character --budget standard --model leap --model ncde --seeds 1 --jobs 2
+    """
+    from leapcde_paper import studies
+    from leapcde_paper.reproduce import ask, cells_of, parts
+    from leapcde_paper.reproduce import reproduce as make
+    from leapcde_paper.run.config import to_toml
+
+    if not name:
+        return _list(studies.STUDIES, as_json)
+    asked = ask(name, budget, None if data_dir is None else str(data_dir))
+    budget = asked.experiments[0].budget if asked.experiments else budget
+    out = out or Path("reproduction") / budget
+    if toml:
+        return typer.echo("\n".join(to_toml(one) for one in asked.experiments), nl=False)
+    if not quiet and not as_json:
+        for line in asked.missing:
+            typer.echo(f"note: {line}", err=True)
+    only = parts(asked.experiments, model or (), seeds)
+    if dry_run:
+        return _dry_run(cells_of(only), out, max(jobs, 1), as_json)
+    from leapcde_paper.run.live import watch_sweep
+
+    with watch_sweep(quiet=quiet or as_json) as on_progress:
+        swept, files = make(asked.experiments, out, only=only, jobs=jobs, cluster=cluster, on_progress=on_progress)
+    if as_json:
+        found = {"records": len(swept.records), "failed": [failure._asdict() for failure in swept.failures]}
+        print_json({"budget": budget, **found, "missing": asked.missing, "files": [str(file) for file in files]})
+    elif not quiet:
+        for file in files:
+            if file.suffix == ".md":
+                typer.echo(file.read_text(encoding="utf-8"))
+        typer.echo(f"{len(swept.records)} cells, {len(files)} files: {out}; 'leapcde report {out}' makes a page of them")
+    if swept.failures:
+        problems = [f"{failure.name}: {failure.message}" for failure in swept.failures]
+        raise TrainingError("some cells failed; the tables are made without them", problems)
+
+
+def rerun(
+    paths: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Records that 'leapcde reproduce' wrote.")],
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the cells of records again and compare every figure bit for bit; nothing is kept.
+
+    Example: leapcde rerun results/standard/records/character-trajectories-30-gru-112-*.json
+    """
+    from leapcde_paper.reproduce import again, records_of
+    from leapcde_paper.run.live import watch_sweep
+
+    found = []
+    for old in records_of(paths).values():
+        with watch_sweep(quiet=quiet or as_json) as on_progress:
+            found.append(again(old, None if data_dir is None else str(data_dir), on_progress=on_progress))
+    if as_json:
+        print_json({"cells": found})
+    elif not quiet:
+        yes = lambda one: "yes" if one["same"] else "no"
+        rows = [
+            [one["cell"], one["metric"], str(one["recorded"]), str(one["now"]), yes(one), ", ".join(one["changed"])]
+            for one in found
+        ]
+        print_table(["cell", "metric", "recorded", "now", "same bits", "what differs around it"], rows)
+    other = [one["cell"] for one in found if not one["same"]]
+    if other:
+        raise TrainingError("not the same figures", other)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder that 'leapcde reproduce' filled.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page, .html or .md (with drawings in a folder beside it); default FOLDER/report.html."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one page: all tables and figures, the paths, and the paper against ours. As HTML it is self-contained."""
+    from leapcde_paper.report.page import write_page
+    from leapcde_paper.report.text import write_text_page
+
+    out = out or folder / "report.html"
+    page = (write_text_page if out.suffix == ".md" else write_page)(folder, out)
+    if as_json:
+        return print_json({"page": str(page), "bytes": page.stat().st_size})
+    if not quiet:
+        typer.echo(f"report: {page}")
+
+
+def _list(known: dict, as_json: bool) -> None:
+    if as_json:
+        return print_json({"names": {name: {"kind": study.kind, "title": study.title} for name, study in known.items()}})
+    print_table(["name", "kind"], [[name, study.kind] for name, study in known.items()])
+    typer.echo("\n" + "\n".join(f"{name}: {study.title}" for name, study in known.items()) + "\n\nall: every one of them")
+
+
+def _dry_run(cells: list, out: Path, jobs: int, as_json: bool) -> None:
+    from leapcde_paper.run.estimate import estimate, words
+    from leapcde_paper.run.records import FOLDER, read, read_all
+    from leapcde_paper.run.sweep import identify, record_path
+
+    todo = identify(cells)
+    known = read_all(out) if (out / FOLDER).is_dir() else []
+    waiting = [job for job in todo if read(record_path(out, job)) is None]
+    found = estimate(waiting, known)
+    rows = [{"cell": job.name, "seconds": seconds} for job, seconds in zip(waiting, found.seconds, strict=True)]
+    if as_json:
+        return print_json(
+            {"cells": rows, "done": len(todo) - len(waiting), "seconds": found.total / jobs, "guessed": found.guessed}
+        )
+    print_table(["cell", "estimate"], [[row["cell"], words(row["seconds"])] for row in rows])
+    guess = f"; {found.guessed} of them guessed, as no record tells their speed" if found.guessed else ""
+    left = f"{len(waiting)} cells to run, {len(todo) - len(waiting)} done"
+    typer.echo(f"{left}; about {words(found.total / jobs)} with {jobs} jobs{guess}")
+
+
+def compare(
+    data: Annotated[str, typer.Argument(help="A data set; 'leapcde data list' shows them.")],
+    out: Annotated[Path, typer.Option(help="Folder for the records; finished cells found there are not run again.")],
+    models: Annotated[str, typer.Option(help="Models, comma-separated; default the paper's thirteen.")] = "",
+    drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
+    seeds: Annotated[int, typer.Option(min=1, max=5, help="How many of the paper's seeds.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each run.")] = 40,
+    rate: Annotated[float | None, typer.Option(help="Learning rate at the start; default 0.002, for the RNN 0.0005.")] = None,
+    weight_penalty: Annotated[float, typer.Option(help="Times Σ‖θ‖ of what each model regularises.")] = 0.003,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train models side by side, at the paper's sizes and with equal training, and print the table."""
+    from leapcde.cli.run import RunConfig
+    from leapcde.models.registry import MODELS
+    from leapcde.training.config import TrainConfig
+    from leapcde.training.progress import watch_count
+    from leapcde_paper import presets
+    from leapcde_paper.compare import compare as compare_all
+    from leapcde_paper.tables.table import model_rows
+
+    chosen = names(models) or tuple(name for name, info in MODELS.items() if not info.variant)
+    settings = {"epochs": epochs, "weight_penalty": weight_penalty}
+    where = None if data_dir is None else str(data_dir)
+    rates = {name: presets.rate(name) if rate is None else rate for name in chosen}
+    trains = [(name, TrainConfig(seed=s, rate=rates[name], **settings)) for name in chosen for s in presets.seeds(data)[:seeds]]
+    configs = [RunConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
+    with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
+        records = compare_all(configs, out, jobs=jobs, on_cells=progress)
+    rows = model_rows(records)
+    if as_json:
+        return print_json({"rows": rows})
+    print_table(["model", rows[0]["metric"], "s / epoch", "parameters", "paper"], [_compared(row) for row in rows])
+
+
+def _compared(row: dict[str, Any]) -> list[str]:
+    paper = "" if row["paper"] is None else "{:.3f} ± {:.3f}".format(*row["paper"])
+    seconds = "" if row["seconds_per_epoch"] is None else f"{row['seconds_per_epoch']:.1f}"
+    return [row["model"], f"{row['mean']:.3f} ± {row['std']:.3f}", seconds, f"{row['parameters']:,}", paper]

@@ -1,0 +1,195 @@
+"""`leapcde reproduce`: from the names of tables and figures to their files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from leapcde.datasets.protocol import make_choices
+from leapcde.datasets.registry import find_data_dir, is_name, source_of
+from leapcde.errors import InputError, LeapError, Problems, TrainingError, choose
+from leapcde.files import atomic, json_text, write_text
+from leapcde_paper import studies
+from leapcde_paper.figures import draw
+from leapcde_paper.figures.figures import figure
+from leapcde_paper.run import records
+from leapcde_paper.run.config import Cell, Experiment, from_toml
+from leapcde_paper.run.records import Record
+from leapcde_paper.run.sweep import Progress, Swept, sweep
+from leapcde_paper.tables import render
+from leapcde_paper.tables.margins import margin_grid, margins
+from leapcde_paper.tables.table import by_key, cell_of, metric_of, table
+from leapcde_paper.tables.ttests import t_grid, t_tests
+
+TABLES, FIGURES = "tables", "figures"
+_BY_SAMPLE = {"t-tests": (t_tests, t_grid), "margins": (margins, margin_grid)}  # tables that need more than scores
+
+
+class Asked(NamedTuple):
+    """What can be made, and why the rest cannot."""
+
+    experiments: list[Experiment]
+    missing: list[str]
+
+
+def ask(name: str, budget: str, data_dir: str | None = None) -> Asked:
+    """The experiments behind a name: one table or figure, `all` of them, or a TOML file. Data that is not there is
+    an error, but of `all` what can be made is made."""
+    if name.endswith(".toml"):
+        return _usable([replace(_from_file(Path(name)), data_dir=data_dir)], strict=True)
+    chosen = studies.names() if name == studies.ALL_NAME else [name]
+    if name not in (*studies.names(), studies.ALL_NAME):
+        raise InputError(
+            f"there is no table or figure {name!r}; choose one of: all, {', '.join(studies.names())}, or a .toml file"
+        )
+    return _usable([studies.preset(one, budget, data_dir) for one in chosen], strict=name != studies.ALL_NAME)
+
+
+def cells_of(experiments: Sequence[Experiment]) -> list[Cell]:
+    """The cells of all experiments, each once."""
+    return list({entry.cell.key: entry.cell for one in experiments for entry in one.entries()}.values())
+
+
+def reproduce(
+    experiments: Sequence[Experiment],
+    folder: Path,
+    *,
+    only: Sequence[Experiment] | None = None,
+    jobs: int = 1,
+    cluster: str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> tuple[Swept, list[Path]]:
+    """Run what has no record yet, or `only` these parts of it, then write every table and figure from all records that
+    are there. Returns the sweep and the files written."""
+    asked = experiments if only is None else only
+    swept = sweep(cells_of(asked), folder, jobs=jobs, cluster=cluster, on_progress=on_progress)
+    there = records.read_all(folder) if (folder / records.FOLDER).is_dir() else []
+    return swept, write_all(experiments, [*there, *swept.records], folder)  # the later of two counts: that of this data
+
+
+def parts(experiments: Sequence[Experiment], models: Sequence[str], seeds: int | None) -> list[Experiment]:
+    """The parts of experiments with these models and their first seeds; a model that none of them has is an error."""
+    there = sorted({run.config.model for one in experiments for run in one.runs})
+    for model in models:
+        choose("model of these tables", model, there)
+    return [one.part(models, seeds) for one in experiments]
+
+
+def records_of(paths: Sequence[Path]) -> dict[Path, Record]:
+    """The records that files hold; one error lists all that are none."""
+    found, problems = {}, Problems()
+    for path in paths:
+        try:
+            found[path] = records.parse(path)
+        except (OSError, ValueError, TypeError) as error:
+            problems.add(f"{path}: {error}")
+    problems.raise_if_any(f"not records; 'leapcde reproduce' writes them to the folder '{records.FOLDER}' of --out")
+    return found
+
+
+def again(old: Record, data_dir: str | None = None, *, on_progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
+    """Run the cell of a record once more, somewhere else, and say whether every figure came out the same, bit for bit."""
+    cell = cell_of(old)
+    cell = replace(cell, config=replace(cell.config, data_dir=data_dir))
+    with TemporaryDirectory() as folder:
+        swept = sweep([cell], Path(folder), on_progress=on_progress)
+    if swept.failures:
+        raise TrainingError(f"{old['name']}: {swept.failures[0].message}")
+    new = swept.records[0]
+    metric = metric_of(old)
+    around = {"key": "revision of the model", "data_hash": "data"}  # the settings are the record's own, so the key tells this
+    changed = [around.get(key, key) for key in (*around, "versions", "hardware", "commit") if old[key] != new[key]]
+    figures = {"metric": metric, "recorded": old["metrics"]["test"][metric], "now": new["metrics"]["test"][metric]}
+    return {"cell": old["name"], **figures, "same": _figures(old) == _figures(new), "changed": changed}
+
+
+def _figures(record: Record) -> str:
+    """All that was measured, but for time and memory."""
+    rows = [{key: value for key, value in row.items() if "seconds" not in key} for row in record["history"]]
+    return json_text([record["metrics"], rows, record["parameters"], record["stopped"]])
+
+
+def write_all(experiments: Sequence[Experiment], found: Sequence[Record], folder: Path) -> list[Path]:
+    """Tables as Markdown, LaTeX, HTML and JSON; figures as PNG, SVG and JSON."""
+    written: list[Path] = []
+    for one in experiments:
+        if one.kind == "table":
+            written += _write_table(one, found, folder)
+        else:
+            made = figure(one, by_key(found), folder)
+            written.append(_write(folder / FIGURES / f"{one.name}.json", json_text(made).encode()))
+            drawn = draw.files(made) if made["charts"] else {}
+            written += [_write(folder / FIGURES / f"{one.name}.{kind}", content) for kind, content in drawn.items()]
+    return written
+
+
+def grid_of(one: Experiment, found: Sequence[Record], folder: Path) -> tuple[dict[str, Any] | None, render.Grid | None]:
+    """The data of a table, and the table laid out."""
+    if one.name in _BY_SAMPLE:
+        make, lay_out = _BY_SAMPLE[one.name]
+        tests = make(one, by_key(found), folder)
+        return tests, None if tests is None else lay_out(tests)
+    made = table(one, by_key(found))
+    return made, render.grid(made)
+
+
+def experiments_of(found: Sequence[Record]) -> list[Experiment]:
+    """The tables and figures for which a folder holds any record, at the budgets of its records."""
+    keys = {record["key"] for record in found}
+    budgets = list(dict.fromkeys(record["budget"] for record in found if record["budget"] in ("full", "standard", "smoke")))
+    made = [studies.preset(name, budget) for budget in budgets for name in studies.names()]
+    return [one for one in made if any(entry.cell.key in keys for entry in one.entries())]
+
+
+def read_found(folder: Path) -> list[Record]:
+    found = records.read_all(folder)
+    if not found:
+        raise InputError(f"{folder} holds no records; 'leapcde reproduce' makes them")
+    return found
+
+
+def _write_table(one: Experiment, found: Sequence[Record], folder: Path) -> list[Path]:
+    data, grid = grid_of(one, found, folder)
+    if grid is None:
+        return []
+    paths = [_write(folder / TABLES / f"{one.name}.{kind}", how(grid).encode()) for kind, how in render.FORMATS.items()]
+    write_text(folder / TABLES / f"{one.name}.json", json_text(data))
+    return [*paths, folder / TABLES / f"{one.name}.json"]
+
+
+def _write(path: Path, content: bytes) -> Path:
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def _from_file(path: Path) -> Experiment:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    return from_toml(path.read_text(encoding="utf-8"))
+
+
+def _usable(experiments: list[Experiment], *, strict: bool) -> Asked:
+    missing: dict[str, str] = {}
+    for one in experiments:
+        for run in one.runs:
+            if run.config.data not in missing and (problem := _problem(one, run.config.data, run.config.choices)):
+                missing[run.config.data] = problem
+    if missing and strict:
+        raise InputError("data is missing", list(missing.values()))
+    kept = [replace(one, runs=tuple(run for run in one.runs if run.config.data not in missing)) for one in experiments]
+    return Asked([one for one in kept if one.runs], [f"{data} is left out: {why}" for data, why in missing.items()])
+
+
+def _problem(one: Experiment, data: str, choices: dict[str, Any]) -> str:
+    if not is_name(data):
+        return "" if Path(data).is_file() else f"there is no file {data}"
+    try:
+        source = source_of(data)
+        source.files(find_data_dir(one.data_dir), make_choices(data, source.choices, choices))
+    except LeapError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,84 @@
+"""The paper's table of t-tests, and the test beside it that knows that windows overlap; and ranks over data sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leapcde_paper import paper_numbers as paper
+from leapcde_paper.run import records
+from leapcde_paper.run.config import Experiment
+from leapcde_paper.run.records import Record
+from leapcde_paper.tables.render import Grid, Text, number
+from leapcde_paper.tables.statistics import RESAMPLES, Ranks, cluster_bootstrap, paired_t, ranks
+from leapcde_paper.tables.table import Found, metric_of, of_runs, score
+
+OURS = "LEAP"
+
+
+def t_tests(experiment: Experiment, found: Found, folder: Path) -> dict[str, Any] | None:
+    """Both tests of LEAP against every other row, by steps ahead. None where LEAP or all others are missing."""
+    runs = of_runs(experiment, found)
+    errors = {row: _errors(mine, folder) for (row, _), mine in runs.items() if mine}
+    if OURS not in errors or len(errors) < 2:
+        return None
+    ours, sequence = errors.pop(OURS)
+    steps = range(ours.shape[1])
+    against = {}
+    for row, (other, _) in errors.items():
+        against[row] = [
+            {
+                **paired_t(ours[:, h], other[:, h])._asdict(),
+                **{
+                    f"boot_{key}": value
+                    for key, value in cluster_bootstrap(ours[:, h], other[:, h], sequence)._asdict().items()
+                },
+            }
+            for h in steps
+        ]
+    about = {"name": experiment.name, "title": experiment.title, "budget": experiment.budget, "note": experiment.note}
+    return {**about, "steps": len(steps), "windows": len(ours), "sequences": len(np.unique(sequence)), "against": against}
+
+
+def _errors(mine: list[Record], folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """L² error of each window and step, averaged over seeds, and the sequence of each window."""
+    found = [records.arrays(folder, record) for record in mine]
+    return np.mean([arrays["error"] for arrays in found], axis=0), found[0]["sequence"]
+
+
+def t_grid(tests: dict[str, Any]) -> Grid:
+    """One row a step; for each model t and p, the bootstrap's p, and the paper's t."""
+    header = ["steps ahead"]
+    for row in tests["against"]:
+        header += [f"{row} t", f"{row} p", f"{row} bootstrap p"] + ([f"{row} t, paper"] if row in paper.T_TESTS else [])
+    lines = []
+    for h in range(tests["steps"]):
+        cells = [Text(str(h + 1))]
+        for row, found in tests["against"].items():
+            cells += [number(found[h]["t"], "{:.2f}"), number(found[h]["p"], "{:.2g}"), number(found[h]["boot_p"], "{:.2g}")]
+            printed = paper.T_TESTS.get(row)
+            if printed:
+                cells.append(number(printed[h][0] if h < len(printed) else None, "{:.2f}"))
+        lines.append(cells)
+    df, sequences = tests["windows"] - 1, tests["sequences"]
+    notes = [
+        f"Budget {tests['budget']}. Paired t-test over {tests['windows']} windows, one-sided (H₁: LEAP's error is smaller), "
+        f"{df} degrees of freedom; errors: L² norms over channels in the data's units, averaged over seeds.",
+        f"Windows overlap in all but one step, so they are not {tests['windows']} independent observations. The bootstrap "
+        f"draws the {sequences} test sequences whole ({RESAMPLES:,} times); its p cannot be below {1 / (RESAMPLES + 1):.1g}.",
+    ]
+    return Grid(tests["name"], tests["title"], header, lines, [*notes, *([tests["note"]] if tests["note"] else [])])
+
+
+def rank_models(experiment: Experiment, found: Found) -> tuple[Ranks, dict[str, list[float]]] | None:
+    """Ranks of the models that have a score on every data set of the experiment."""
+    runs = of_runs(experiment, found)
+    scores, higher = {}, []
+    for row in experiment.rows:
+        mine = [runs.get((row, column), []) for column in experiment.columns]
+        if all(mine):
+            scores[row] = [float(np.mean([score(record) for record in each])) for each in mine]
+            higher = [not metric_of(each[0]).startswith("mse") for each in mine]
+    return (ranks(scores, higher), scores) if len(scores) > 1 else None

@@ -1,0 +1,98 @@
+"""The figures of docs/speed.md are drawn from the records, and the tuned settings are what their trials say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+from leapcde.models.registry import MODELS
+from leapcde_paper import budgets
+from leapcde_paper.paper_numbers import LABELS
+from leapcde_paper.run.records import read_all
+from leapcde_paper.studies import preset
+from leapcde_paper.tables.table import by_key, of_runs
+
+
+def module(*place: str):
+    path = ROOT.joinpath(*place)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_figures_show_every_peer_and_every_curve(tmp_path):
+    plot = module("benchmarks", "plot.py")
+    rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
+    plot.ratios(rows, tmp_path / "ratios.svg")
+    drawn = (tmp_path / "ratios.svg").read_text()
+    peers = {row["peer"] for row in rows if row["peer"] and not row["peer"].startswith("ours")}
+    assert len(peers) == 5 and all(peer in drawn for peer in peers)
+    curves = json.loads((ROOT / "benchmarks" / "scaling.json").read_text())["curves"]
+    plot.scaling(curves, tmp_path / "scaling.svg")
+    drawn = (tmp_path / "scaling.svg").read_text()
+    assert all(f"({curve['exponents']['seconds']:.2f})" in drawn for curve in curves)
+
+
+def test_chosen_settings_are_the_best_of_the_same_trials():
+    tune = module("tools", "tune_standard.py")
+    kept = json.loads(tune.CHOSEN.read_text())
+    assert tune.chosen() == kept
+    for data, models in kept.items():
+        for model, settings in models.items():
+            record = json.loads((tune.RECORDS / data / f"{model}.json").read_text())
+            asked = [{"rate": rate, "weight_penalty": penalty} for rate, penalty in tune.TRIED_ON[data]]
+            assert [trial["settings"] for trial in record["trials"]] == asked  # the same for every model
+            config, _, _ = tune.asked(data, model)
+            assert tune.is_current(record, config)
+            for other in ({"revision": MODELS[model].revision + 1}, {"config": record["config"] | {"drop": 0.9}}):
+                assert not tune.is_current(record | other, config)
+            whole = [trial["value"] for trial in record["trials"] if trial["state"] == "complete"]
+            best = min(whole) if record["metric"] in tune.LOWER_IS_BETTER else max(whole)
+            assert record["best"]["value"] == best and record["best"]["settings"] == settings
+            seeds = budgets.seeds(budgets.budget("full"), data, model)
+            assert record["config"]["train"]["seed"] not in seeds  # what is reported was not used to choose
+
+
+def test_each_model_has_the_training_of_words_that_its_validation_data_prefers():
+    there = of_runs(preset("noise", "standard"), by_key(read_all(ROOT / "results" / "standard")))
+    for model in budgets.thirteen():
+        found = [
+            {one["seed"]: one["metrics"]["validation"]["accuracy"] for one in there[LABELS[model], column]}
+            for column in ("with noise", "without noise")
+        ]
+        both = found[0].keys() & found[1].keys()
+        assert len(both) > 1, model
+        noisy, plain = (np.mean([one[seed] for seed in both]) for one in found)
+        assert (model in budgets.BETTER_WITHOUT_NOISE) == (plain > noisy), model
+
+
+def test_fields_of_leap_and_ncde_are_smooth_on_words_only():
+    smooth = lambda data, model: budgets.config(budgets.budget("standard"), data, 0.0, model, {}, {}).options.get("activation")
+    assert smooth("speech-commands", "leap") == smooth("speech-commands", "layers+ncde") == "silu"
+    assert smooth("speech-commands", "leap+") is smooth("speech-commands", "gru") is smooth("sepsis", "leap") is None
+
+
+@pytest.mark.parametrize("model", ["leap", "layers+ncde"])
+def test_the_standard_budget_trains_with_what_was_chosen(model, monkeypatch):
+    base = model.removeprefix("layers+")
+    found = {"character-trajectories": {base: {"rate": 0.123, "weight_penalty": 0.5}}}
+    monkeypatch.setattr(budgets, "_all_chosen", lambda: found)
+    config = budgets.config(budgets.budget("standard"), "character-trajectories", 0.3, model, {}, {})
+    assert (config.train.rate, config.train.weight_penalty) == (0.123, 0.5)
+    assert "alpha" not in config.options  # the default, which no trial decides
+    own = budgets.config(budgets.budget("standard"), "character-trajectories", 0.3, "leap", {"alpha": 1.0}, {})
+    assert own.options["alpha"] == 1.0  # an experiment's own value wins
+
+
+def test_whoever_follows_a_path_follows_straight_lines_on_simulations():
+    standard = budgets.budget("standard")
+    for model in ("leap", "ncde", "layers+ncde", "gru-ode"):
+        assert budgets.recipe(standard, "mujoco", model).scheme == "linear"
+        assert budgets.recipe(standard, "mujoco-as-run", model).scheme == "natural"
+        assert budgets.recipe(budgets.budget("full"), "mujoco", model).scheme == "natural"  # as the paper has it
+    assert budgets.recipe(standard, "mujoco", "gru").scheme == budgets.recipe(standard, "mujoco", "ridge").scheme == "natural"

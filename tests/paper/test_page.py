@@ -1,0 +1,89 @@
+"""The report in a real browser: it sorts, filters and draws, on a phone too, and writes nothing to the console."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+
+import pytest
+from test_experiments import _any_score
+
+from fakes import fake_records
+from leapcde_paper.report.page import page
+from leapcde_paper.studies import STUDIES
+
+FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+FLAGS += " --disable-component-update --disable-sync"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    binary, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if not (binary and driver):
+        if os.environ.get("CI") == "true":
+            pytest.fail("Chromium and its driver are not installed; .ci/run installs them")
+        pytest.skip("Chromium or chromedriver is not installed")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path / 'profile'}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield made
+    made.quit()
+
+
+def test_the_report_works_in_a_browser(tmp_path, browser, monkeypatch):
+    monkeypatch.setattr("leapcde_paper.figures.figures.project", lambda rows, small: ("PCA", rows[:, :2]))
+    found = fake_records(tmp_path, list(STUDIES), _any_score)
+    text = page(found, tmp_path)
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", text) and "@import" not in text
+    (tmp_path / "report.html").write_text(text, encoding="utf-8")
+    browser.get(f"file://{tmp_path / 'report.html'}")
+    run = browser.execute_script
+    assert run("return document.documentElement.dataset.ready") == "yes"
+
+    # Sort: a click sorts up, another down, what is missing stays at the end; the keyboard does the same.
+    column = "return [...document.querySelectorAll('#tables tbody')[0].rows].map(r => r.cells[1].dataset.value).map(Number)"
+    head = browser.find_elements("css selector", "#tables thead button")[1]
+    run("arguments[0].scrollIntoView({block: 'center'})", head)
+    head.click()
+    up = run(column)
+    assert up == sorted(up) and len(set(up)) > 5
+    head.send_keys("\ue007")
+    assert run(column) == sorted(up, reverse=True)
+    assert head.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
+
+    # Filter by data set.
+    shown = "return [...document.querySelectorAll('#tables article')].filter(a => !a.hidden).length"
+    before = run(shown)
+    browser.find_element("css selector", "#filter option[value='sepsis']").click()
+    assert 0 < run(shown) < before
+    browser.find_element("css selector", "#filter option[value='']").click()
+    assert run(shown) == before
+
+    # Explore: another channel and another sample are another line; a legend's button hides its series.
+    line = "return document.querySelector('#path-chart path').getAttribute('d')"
+    drawn = [run(line)]
+    for select in ("path-channel", "path-sample"):
+        browser.find_elements("css selector", f"#{select} option")[1].click()
+        drawn.append(run(line))
+    assert len(set(drawn)) == 3 and run("return document.getElementById('path-chart').querySelectorAll('circle').length") == 5
+    assert "</script>" in run("return document.querySelector('#path-channel').selectedOptions[0].textContent")
+    count = "return document.querySelectorAll('#path-chart path').length"
+    assert run(count) == 2
+    run("document.querySelector('#path-chart .legend button').click()")
+    assert run(count) == 1
+    assert len(run("return [...document.querySelectorAll('#path-model option')].map(o => o.textContent)")) == 4
+    assert run("return [...document.querySelectorAll('.chart svg')].every(s => s.getBoundingClientRect().height > 50)")
+    assert run("return document.querySelectorAll('.chart').length") > 20
+
+    # On a phone nothing is wider than the screen.
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    )
+    browser.get(f"file://{tmp_path / 'report.html'}")
+    assert run("return document.documentElement.scrollWidth") <= 390
+    assert browser.get_log("browser") == []
