@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from leapcde import Spec
 from leapcde.data.read import as_series
+from leapcde.models.base import Spec
 from leapcde.models.leap import Leap
 from leapcde.models.registry import build
 from leapcde.nn.losses import cross_entropy

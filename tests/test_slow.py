@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import pytest
 from aeon.datasets import load_basic_motions
+from test_sweep import check, honest, kill, numbers, state, trained, two_dask_workers
 
 from leapcde.cli.demo import demo
 from leapcde.cli.run import RunConfig, load_data, run
@@ -38,7 +39,6 @@ from leapcde_paper.run.cell import LOCKS, is_running
 from leapcde_paper.run.config import Cell
 from leapcde_paper.run.sweep import sweep
 from leapcde_paper.studies import preset
-from test_sweep import check, honest, kill, numbers, state, trained, two_dask_workers
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +132,7 @@ FORTY = """
 import sys
 from pathlib import Path
 from test_slow import forty
-from leapcde.experiments.sweep import sweep
+from leapcde_paper.run.sweep import sweep
 if __name__ == "__main__":
     found = sweep(forty(), Path(sys.argv[1]), jobs=int(sys.argv[2]))
     assert not found.failures, found.failures

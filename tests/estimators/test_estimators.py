@@ -29,6 +29,8 @@ from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.contract import check_estimator
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
+from leapcde.training.defaults import told
+from leapcde.training.fitted import Predictor
 
 TINY = {"hidden": 8}
 QUICK = {"options": TINY, "interpolation": "linear", "epochs": 4, "batch": 16, "rate": 0.02}
@@ -168,7 +170,7 @@ def test_cost_is_told_before_long_training(pairs, labels, capfd, monkeypatch):
     monkeypatch.setattr("leapcde.training.defaults.LONG", 0.0)
     LeapClassifier("gru", verbose=1, **QUICK).fit(pairs[0], labels)
     assert "48 series" not in capfd.readouterr().err.partition("about")[2]
-    assert leapcde.auto.told(100) == "2 minutes"
+    assert told(100) == "2 minutes"
 
 
 def test_constructor_stores_and_nothing_else():
@@ -188,7 +190,7 @@ def test_pickle_and_save_and_load(classifier, pairs, tmp_path):
     loaded = leapcde.load(tmp_path / "a.safetensors")
     assert type(loaded) is LeapClassifier and np.array_equal(loaded.predict_proba(pairs[0]), expected)
     assert loaded.get_params() == classifier.get_params() and loaded.classes_.tolist() == CLASSES
-    assert np.array_equal(leapcde.Predictor.load(tmp_path / "a.safetensors").predict_proba(as_series(pairs[0])), expected)
+    assert np.array_equal(Predictor.load(tmp_path / "a.safetensors").predict_proba(as_series(pairs[0])), expected)
     classifier.predictor_.save(tmp_path / "b.safetensors")  # a predictor alone is enough for an estimator
     assert np.array_equal(leapcde.load(tmp_path / "b.safetensors").predict_proba(pairs[0]), expected)
 

@@ -188,7 +188,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from test_sweep import cells
-from leapcde.experiments.sweep import sweep
+from leapcde_paper.run.sweep import sweep
 if __name__ == "__main__":
     found = sweep(cells(), Path(sys.argv[1]), jobs=int(sys.argv[2]))
     assert not found.failures, found.failures

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leapcde import Spec
 from leapcde.data.read import as_series
+from leapcde.models.base import Spec
 from leapcde.models.registry import build
 from leapcde.nn.fields import FEW_COLUMNS, drive
 from leapcde.paths.batch import Recipe, make_buckets
