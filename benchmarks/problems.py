@@ -17,14 +17,14 @@ from leapcde.models.registry import build
 from leapcde.nn.losses import cross_entropy
 from leapcde.paths.batch import Batch, Recipe, make_buckets
 from leapcde.solve.runge_kutta import TABLEAUX
-from leapcde.solve.trace import draw_noise
+from leapcde.solve.trace import draw_probe
 
 # The paper's batch, length × channels of X (time among them), D_h, width and hidden layers of its fields.
 SHAPES: dict[str, dict[str, Any]] = {
-    "character-trajectories": {"batch": 32, "length": 182, "values": 3, "hidden": 40, "width": 100, "depth": 3},
-    "mujoco": {"batch": 1024, "length": 50, "values": 13, "hidden": 80, "width": 50, "depth": 5},
-    "speech": {"batch": 256, "length": 161, "values": 20, "hidden": 90, "width": 40, "depth": 4},
-    "sepsis": {"batch": 256, "length": 72, "values": 34, "hidden": 49, "width": 39, "depth": 3, "intensity": True},
+    "character-trajectories": {"batch_size": 32, "length": 182, "values": 3, "hidden": 40, "width": 100, "depth": 3},
+    "mujoco": {"batch_size": 1024, "length": 50, "values": 13, "hidden": 80, "width": 50, "depth": 5},
+    "speech": {"batch_size": 256, "length": 161, "values": 20, "hidden": 90, "width": 40, "depth": 4},
+    "sepsis": {"batch_size": 256, "length": 72, "values": 34, "hidden": 49, "width": 39, "depth": 3, "intensity": True},
 }
 CLASSES, RATE = 10, 1e-3
 
@@ -60,7 +60,7 @@ def problem(
 
 def noise(p: Problem):
     """LEAP's ε for the batch."""
-    return draw_noise(p.key, (len(p.labels), p.model.φ_h.weight.shape[1]), p.model.noise)
+    return draw_probe(p.key, (len(p.labels), p.model.φ_h.weight.shape[1]), p.model.noise)
 
 
 def loss(model, batch: Batch, labels, key):

@@ -18,8 +18,8 @@ from typer.main import get_command
 import leapcde
 from conftest import ROOT
 from leapcde.cli import main as cli
-from leapcde.datasets.protocol import choices_of
 from leapcde.datasets.registry import DATASETS
+from leapcde.datasets.source import dataset_options_of
 from leapcde_paper.report.text import text_page
 from leapcde_paper.run.records import read_all
 from leapcde_paper.tables.table import score
@@ -44,7 +44,7 @@ def test_numbers_equal_the_records(page):
 
 def test_honest_rows_of_other_output_lengths_do_not_mix_with_the_tables():
     naive = [r for r in read_all(ROOT / "results" / "standard") if (r["dataset"], r["drop"]) == ("mujoco-as-run", 0.0)]
-    scores = {r["config"]["choices"].get("horizon"): score(r) for r in naive if r["model"] == "last-value"}
+    scores = {r["config"]["options"].get("horizon"): score(r) for r in naive if r["model"] == "last-value"}
     assert len(scores) == 5
     assert f"| mujoco-as-run, 0% dropped | MSE | last value {scores[None]:.4f}, " in fill_numbers().honest()
 
@@ -95,34 +95,36 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
     rows = []
     for patient in range(60):
         sick = patient % 2
-        for hour in np.sort(rng.choice(20, rng.integers(4, 9), replace=False)):
+        for hour in np.sort(rng.option(20, rng.integers(4, 9), replace=False)):
             heart = np.nan if rng.random() < 0.4 else 80 + 3 * sick * hour + rng.normal()
             rows.append({"patient": patient, "hour": hour, "heart": heart, "lactate": rng.normal(), "sepsis": sick})
     small = {"hidden": 8, "width": 8, "depth": 1, "f_width": 8, "decoder_steps": 4}
     monkeypatch.setattr("leapcde.training.defaults.model_options", lambda *args, **how: small)
-    monkeypatch.setattr("leapcde.training.defaults.training_options", lambda *args: {"epochs": 15, "batch": 8, "rate": 1e-2})
+    monkeypatch.setattr(
+        "leapcde.training.defaults.training_options", lambda *args: {"epochs": 15, "batch_size": 8, "learning_rate": 1e-2}
+    )
     scope = {"table": pd.DataFrame(rows), "print": lambda *args: None}
     exec(code, scope)
-    assert scope["classifier"].predictor_.evaluate(scope["test"])["auroc"] > 0.8
+    assert scope["classifier"].fitted_.evaluate(scope["test"])["auroc"] > 0.8
     again = leapcde.load("sepsis.safetensors")
     assert np.array_equal(again.predict(scope["test"]), scope["classifier"].predict(scope["test"]))
 
 
 def test_own_data_example_runs_as_printed(monkeypatch):
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "data" / "own-data.md").read_text(), re.S)[1]
-    quick = leapcde.TrainConfig(epochs=20, batch=8, rate=5e-3)
+    quick = leapcde.TrainConfig(epochs=20, batch_size=8, learning_rate=5e-3)
     monkeypatch.setattr("leapcde.training.fitted.TrainConfig", lambda: quick)
     scope = {"print": lambda *args: None}
     exec(code, scope)
-    assert scope["predictor"].evaluate(scope["test"])["accuracy"] > 0.8
+    assert scope["fitted"].evaluate(scope["test"])["accuracy"] > 0.8
 
 
 def test_every_data_set_has_a_page():
     pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "data").glob("*.md"))
     for name, source in DATASETS.items():
         assert f"`{name}`" in pages
-        for choice in choices_of(source):
-            assert f"`{choice}`" in pages, f"{name}: {choice}"
+        for option in dataset_options_of(source):
+            assert f"`{option}`" in pages, f"{name}: {option}"
 
 
 def test_imports_point_backwards():

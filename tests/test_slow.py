@@ -62,7 +62,7 @@ def test_character_trajectories_with_30_percent_dropped(model, data_dir):
     options = {**paper_options("character-trajectories", model), "solver": "midpoint"}
     if model == "leap":
         options |= {"alpha": 1.0, "decoder_steps": 32}
-    train = TrainConfig(epochs=60, batch=32, rate=2e-3, schedule="cosine", weight_penalty=0.003, seed=112)
+    train = TrainConfig(epochs=60, batch_size=32, learning_rate=2e-3, schedule="cosine", weight_penalty=0.003, seed=112)
     config = RunConfig("character-trajectories", model, 0.3, options, train=train, data_dir=str(data_dir))
     rows = []
     result = run(config, load_data(config), on_epoch=rows.append)
@@ -104,26 +104,26 @@ def test_sepsis_is_prepared_in_little_memory(data_dir, tmp_path):
 
 def test_defaults_on_character_trajectories(data_dir):
     data = load("character-trajectories", data_dir=data_dir)
-    fitted = LeapClassifier().fit(join([data.train, data.validation]))
-    print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_))
-    assert fitted.score(data.test) >= 0.95
+    trained = LeapClassifier().fit(join([data.train, data.validation]))
+    print(trained.n_iter_, sum(row["seconds"] for row in trained.history_))
+    assert trained.score(data.test) >= 0.95
 
 
 def test_defaults_on_sepsis(data_dir):
     """10,000 of the training patients; the score is that of the test patients."""
     data = load("sepsis", data_dir=data_dir)
     some = np.sort(np.random.default_rng(0).permutation(len(data.train))[:10_000])
-    fitted = LeapClassifier(intensity=True).fit(data.train.take(some))
-    auroc = fitted.predictor_.evaluate(data.test)["auroc"]
-    print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_), auroc)
+    trained = LeapClassifier(intensity=True).fit(data.train.take(some))
+    auroc = trained.fitted_.evaluate(data.test)["auroc"]
+    print(trained.n_iter_, sum(row["seconds"] for row in trained.history_), auroc)
     assert auroc >= 0.80
 
 
 def test_defaults_on_basic_motions():
     (X, y), (X_new, y_new) = (load_basic_motions(split=part) for part in ("train", "test"))
-    fitted = LeapClassifier(layout="channels_first").fit(X, y)
-    print(fitted.n_iter_, sum(row["seconds"] for row in fitted.history_), fitted.score(X_new, y_new))
-    assert fitted.score(X_new, y_new) >= 0.95
+    trained = LeapClassifier(layout="channels_first").fit(X, y)
+    print(trained.n_iter_, sum(row["seconds"] for row in trained.history_), trained.score(X_new, y_new))
+    assert trained.score(X_new, y_new) >= 0.95
 
 
 # ---- sweeps ----------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_fifty_random_kills_lose_nothing_and_repeat_nothing(tmp_path):
             time.sleep(0.02)
         time.sleep(chance.uniform(0.0, 1.5))
         targets = workers(process) if chance.random() < 0.5 else []
-        if process.poll() is None and kill(chance.choice(targets) if targets else process.pid):
+        if process.poll() is None and kill(chance.option(targets) if targets else process.pid):
             hits["worker" if targets else "sweep"] += 1
         time.sleep(0.1)
         now = state(folder)
@@ -220,10 +220,10 @@ def test_two_workers_do_nearly_twice_as_much(tmp_path):
     """On an idle machine with two cores the printed ratio is the gain. On a busy one the wall clock tells nothing, so the
     other ratio says what two workers cost each other: the processor time of the same cells, twice one's over the other's.
     """
-    train = TrainConfig(epochs=6, batch=32)
+    train = TrainConfig(epochs=6, batch_size=32)
     cells = [
         Cell(
-            RunConfig("hopper", "gru-d", 0.3, {"hidden": 32}, train=replace(train, seed=seed), choices={"sequences": 600}),
+            RunConfig("hopper", "gru-d", 0.3, {"hidden": 32}, train=replace(train, seed=seed), options={"sequences": 600}),
             "own",
         )
         for seed in range(6)
@@ -254,8 +254,8 @@ def test_smoke_on_a_dask_cluster_gives_the_same_numbers(tmp_path, data_dir):
 
 def test_minirocket_and_umap():
     data = datasets.load("character-trajectories", drop_rate=0.3)
-    frame, raw = honesty.scores("minirocket", data, Recipe(), 112)
-    accuracy = measure("classification", raw["test"], frame.encode_target(data.test.target))["accuracy"]
+    preprocessor, raw = honesty.scores("minirocket", data, Recipe(), 112)
+    accuracy = measure("classification", raw["test"], preprocessor.encode_target(data.test.target))["accuracy"]
     how, flat = project(np.random.default_rng(0).normal(size=(60, 30)), small=False)
     print(accuracy, how)
     assert accuracy > 0.97 and how == "UMAP" and flat.shape == (60, 2)

@@ -60,7 +60,7 @@ def characters() -> str:
             paper[config["model"]],
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    prior = read("ct-leap")["naive"]["class-prior"]["accuracy"]
+    prior = read("ct-leap")["baselines"]["class-prior"]["accuracy"]
     return "\n".join([*lines, f"| class prior | | {prior:.3f} | | | |"]) + "\n"
 
 
@@ -202,7 +202,7 @@ def tuned() -> str:
             path.parent.name,
             path.stem,
             str(len(record["trials"])),
-            f"{settings['rate']:g}",
+            f"{settings['learning_rate']:g}",
             f"{settings['weight_penalty']:g}",
         ]
         lines.append(f"| {' | '.join(cells)} | {record['best']['value']:.4f} | {worst:.4f} |")

@@ -85,10 +85,10 @@ def one(config: RunConfig, data: Any, seed: int) -> dict[str, Any]:
     parts = {**config.to_json(), "train": {**config.train.to_json(), "seed": seed}}
     trainer = trainer_of(RunConfig.from_json(parts), data)
     assert isinstance(trainer.model, Leap)
-    predictor, fitted = trainer._replace(model=AsReleased(trainer.model)).fit()
-    model, test = fitted.model, predictor.frame.encode(data.test)
+    fitted, trained = trainer._replace(model=AsReleased(trainer.model)).fit()
+    model, test = trained.model, fitted.preprocessor.encode(data.test)
     assert isinstance(model, AsReleased)
-    truth = predictor.frame.encode_target(np.asarray(data.test.target))
+    truth = fitted.preprocessor.encode_target(np.asarray(data.test.target))
     whole, without = (predict(AsReleased(model.of, on), test).argmax(-1) for on in (True, False))
     batch = test[0].batch
     e, _ = solve(model.of.k, model.of.φ_e(batch.start), batch.X, model.of.solver)
@@ -97,7 +97,7 @@ def one(config: RunConfig, data: Any, seed: int) -> dict[str, Any]:
         "without_decoder": float(np.mean(without == truth)),
         "agree": float(np.mean(whole == without)),
         "parameters": count_parameters(model),
-        "epochs": len(fitted.history.rows),
+        "epochs": len(trained.history.rows),
         **traces(model.of, model.of.φ_h(e)),
     }
 

@@ -30,7 +30,7 @@ RECORDS, CHOSEN = ROOT / "results" / "standard" / "tuning", ROOT / "src" / "leap
 SEED = 0
 DROP = {"character-trajectories": 0.3, "mujoco-as-run": 0.3, "mujoco": 0.3}
 CHOICES = {"mujoco": {"stride": 50}}  # as in `reproduce simulations`
-TRAIN = {"speech-commands": {"batch": 32, "noise": 0.0}}  # four epochs are too few to learn through noise
+TRAIN = {"speech-commands": {"batch_size": 32, "noise": 0.0}}  # four epochs are too few to learn through noise
 EPOCHS = {"character-trajectories": 12, "mujoco-as-run": 8, "mujoco": 8, "speech-commands": 4, "sepsis": 4}
 # Of the training data, where there is much; of classes equally many, as far as there are so many.
 SAMPLES = {"mujoco": 2000, "speech-commands": 2000, "sepsis": 4000}
@@ -54,8 +54,8 @@ MODELS = (*budgets.thirteen(), "leap+")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", choices=EPOCHS)
-    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
+    parser.add_argument("data", options=EPOCHS)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), options=MODELS)
     parser.add_argument("--journals", type=Path, default=ROOT / "tuning", help="where unfinished studies lie")
     arguments = parser.parse_args()
     trials = len(TRIED_ON[arguments.data])
@@ -77,10 +77,10 @@ def main() -> None:
 def asked(data: str, model: str) -> tuple[RunConfig, Space, list[dict[str, Any]]]:
     """The budget's config with fewer epochs, the values that come into question, and the trials."""
     config = budgets.config(budgets.budget("standard"), data, DROP.get(data, 0.0), model, {}, CHOICES.get(data, {}))
-    first = [dict(zip(("rate", "weight_penalty"), one, strict=True)) for one in TRIED_ON[data]]
+    first = [dict(zip(("learning_rate", "weight_penalty"), one, strict=True)) for one in TRIED_ON[data]]
     space = {name: tuple(sorted({one[name] for one in first})) for name in first[0]}
     own = {"epochs": EPOCHS[data], **TRAIN.get(data, {})}
-    train = replace(config.train, **own, seed=SEED, rate=1e-3, weight_penalty=0.0)  # the last two are chosen
+    train = replace(config.train, **own, seed=SEED, learning_rate=1e-3, weight_penalty=0.0)  # the last two are chosen
     return replace(config, train=train), space, first
 
 

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from leapcde.data.series import Series
-from leapcde.datasets.protocol import Dataset
+from leapcde.datasets.source import Dataset
 from leapcde.errors import need
-from leapcde.models.baselines import NAIVE, fit_naive
+from leapcde.models.baselines import BASELINES, fit_baseline
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.training.predict import predict
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 
 PENALTIES = np.logspace(-3, 4, 8)  # of the ridge; the best on validation is taken
 MOST_FEATURES = 100_000_000  # of MiniRocket, over all samples: half a gigabyte
@@ -42,7 +42,7 @@ def is_honest(model: str) -> bool:
     >>> is_honest("ridge"), is_honest("leap")
     (True, False)
     """
-    return model in _FITS or model in NAIVE
+    return model in _FITS or model in BASELINES
 
 
 def is_fixed(model: str) -> bool:
@@ -54,11 +54,11 @@ def is_fixed(model: str) -> bool:
     return is_honest(model) and model != "minirocket"
 
 
-def scores(model: str, data: Dataset, recipe: Recipe, seed: int) -> tuple[Frame, Raw]:
-    """Raw predictions for validation and test, in the frame that trained models have too."""
-    frame = Frame.learn(data.train, data.task, recipe)
-    fit = _FITS.get(model, lambda frame, data, seed: _naive(model, frame, data))
-    return frame, fit(frame, data, seed)
+def scores(model: str, data: Dataset, recipe: Recipe, seed: int) -> tuple[Preprocessor, Raw]:
+    """Raw predictions for validation and test, in the preprocessor that trained models have too."""
+    preprocessor = Preprocessor.learn(data.train, data.task, recipe)
+    fit = _FITS.get(model, lambda preprocessor, data, seed: _naive(model, preprocessor, data))
+    return preprocessor, fit(preprocessor, data, seed)
 
 
 def summary(series: Series) -> np.ndarray:
@@ -85,42 +85,42 @@ def last_values(series: Series) -> np.ndarray:
     return np.where(newest >= 0, found, np.nan)
 
 
-def _naive(model: str, frame: Frame, data: Dataset) -> Raw:
-    made = fit_naive(model, frame.spec, frame.encode_target(np.asarray(data.train.target)))
-    return _of_parts(lambda series: predict(made, frame.encode(series)), data)
+def _naive(model: str, preprocessor: Preprocessor, data: Dataset) -> Raw:
+    made = fit_baseline(model, preprocessor.spec, preprocessor.encode_target(np.asarray(data.train.target)))
+    return _of_parts(lambda series: predict(made, preprocessor.encode(series)), data)
 
 
-def _boosted_trees(frame: Frame, data: Dataset, seed: int) -> Raw:
+def _boosted_trees(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(random_state=seed)
-    model.fit(summary(data.train), frame.encode_target(np.asarray(data.train.target)))
+    model.fit(summary(data.train), preprocessor.encode_target(np.asarray(data.train.target)))
     return _of_parts(lambda series: np.log(np.maximum(model.predict_proba(summary(series)), 1e-12)), data)
 
 
-def _ridge(frame: Frame, data: Dataset, seed: int) -> Raw:
+def _ridge(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
     from sklearn.linear_model import Ridge
 
-    flat = lambda series: frame.encode_target(np.asarray(series.target)).reshape(len(series), -1)
-    inputs = lambda series: np.nan_to_num(frame.scaler.scale(last_values(series)))
+    flat = lambda series: preprocessor.encode_target(np.asarray(series.target)).reshape(len(series), -1)
+    inputs = lambda series: np.nan_to_num(preprocessor.scaler.scale(last_values(series)))
     x, y, x_val, y_val = inputs(data.train), flat(data.train), inputs(data.validation), flat(data.validation)
-    fitted = [Ridge(alpha=float(penalty)).fit(x, y) for penalty in PENALTIES]
-    best = min(fitted, key=lambda model: float(np.mean((model.predict(x_val) - y_val) ** 2)))
-    return _of_parts(lambda series: best.predict(inputs(series)).reshape(len(series), *frame.spec.output), data)
+    trained = [Ridge(alpha=float(penalty)).fit(x, y) for penalty in PENALTIES]
+    best = min(trained, key=lambda model: float(np.mean((model.predict(x_val) - y_val) ** 2)))
+    return _of_parts(lambda series: best.predict(inputs(series)).reshape(len(series), *preprocessor.spec.output), data)
 
 
-def _minirocket(frame: Frame, data: Dataset, seed: int) -> Raw:
+def _minirocket(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     rocket = need("aeon.transformations.collection.convolution_based", "rocket").MiniRocket
     points = max(FEWEST_POINTS, int(data.train.lengths.max()))
-    inputs = lambda series: _interpolated(frame.encode(series), points)
+    inputs = lambda series: _interpolated(preprocessor.encode(series), points)
     kernels = int(np.clip(MOST_FEATURES // len(data.train), 84, 10_000))
     transform = rocket(n_kernels=kernels, n_jobs=1, random_state=seed)
     model = make_pipeline(transform, StandardScaler(), RidgeClassifierCV(alphas=PENALTIES))
-    model.fit(inputs(data.train), frame.encode_target(np.asarray(data.train.target)))
+    model.fit(inputs(data.train), preprocessor.encode_target(np.asarray(data.train.target)))
 
     def decide(series: Series) -> np.ndarray:
         found = model.decision_function(inputs(series))
@@ -144,7 +144,7 @@ def _of_parts(answer: Callable[[Series], np.ndarray], data: Dataset) -> Raw:
     return {"validation": answer(data.validation), "test": answer(data.test)}
 
 
-_FITS: dict[str, Callable[[Frame, Dataset, int], Raw]] = {
+_FITS: dict[str, Callable[[Preprocessor, Dataset, int], Raw]] = {
     "boosted-trees": _boosted_trees,
     "ridge": _ridge,
     "minirocket": _minirocket,

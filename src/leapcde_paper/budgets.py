@@ -22,16 +22,16 @@ from leapcde_paper.baselines import is_fixed, is_honest
 
 # Equal training for all models: epochs and samples a step, with a cosine schedule. Its rate and the weight penalty were
 # chosen by the same trials for each model (`chosen`), or are the usual ones where a model was not tuned on a data set.
-WITH_NOISE = {"epochs": 40, "batch": 16, "noise": 1.0}  # words have two trainings (decision 11)
-WITHOUT_NOISE = {"epochs": 20, "batch": 32, "noise": 0.0}
+WITH_NOISE = {"epochs": 40, "batch_size": 16, "noise": 1.0}  # words have two trainings (decision 11)
+WITHOUT_NOISE = {"epochs": 20, "batch_size": 32, "noise": 0.0}
 # Better without, by the mean validation accuracy of the same seeds; tests/test_bench.py compares this with the records.
 BETTER_WITHOUT_NOISE = {"rnn", "ode-rnn"}
 _STANDARD = {
-    "character-trajectories": {"epochs": 40, "batch": 32},
+    "character-trajectories": {"epochs": 40, "batch_size": 32},
     "speech-commands": WITH_NOISE,
-    "sepsis": {"epochs": 8, "batch": 128},
-    "mujoco-as-run": {"epochs": 20, "batch": 64},
-    "mujoco": {"epochs": 20, "batch": 64},
+    "sepsis": {"epochs": 8, "batch_size": 128},
+    "mujoco-as-run": {"epochs": 20, "batch_size": 64},
+    "mujoco": {"epochs": 20, "batch_size": 64},
 }
 _PENALTY = 0.003
 _DECODER_STEPS = 32  # as accurate as a step at every knot of a letter (results/decoder)
@@ -109,15 +109,19 @@ def recipe(spend: Budget, data: str, model: str) -> Recipe:
     return Recipe("linear" if straight else "natural", time, intensity=data == "sepsis")
 
 
-def config(spend: Budget, data: str, drop: float, model: str, options: dict[str, Any], choices: dict[str, Any]) -> RunConfig:
-    """The settings of a model on a data set within a budget; `options` and `choices` are the experiment's own."""
+def config(
+    spend: Budget, data: str, drop: float, model: str, options: dict[str, Any], dataset_options: dict[str, Any]
+) -> RunConfig:
+    """The settings of a model on a data set within a budget; `options` and `dataset_options` are the experiment's own."""
     if is_honest(model):
-        return RunConfig(data, model, drop, recipe=recipe(spend, data, model), train=TrainConfig(epochs=1), choices=choices)
+        return RunConfig(
+            data, model, drop, recipe=recipe(spend, data, model), train=TrainConfig(epochs=1), dataset_options=dataset_options
+        )
     options = {**_options(spend, data, model), **options}
     if "hidden" in options:
         options["hidden"] = spend.sizes.get(options["hidden"], options["hidden"])
     train = TrainConfig(**_training(spend, data, model))
-    return RunConfig(data, model, drop, options, recipe(spend, data, model), train, choices=choices)
+    return RunConfig(data, model, drop, options, recipe(spend, data, model), train, dataset_options=dataset_options)
 
 
 def _options(spend: Budget, data: str, model: str) -> dict[str, Any]:
@@ -139,11 +143,11 @@ def _training(spend: Budget, data: str, model: str) -> dict[str, Any]:
     if spend.name == "full":
         return presets.paper_training(data)
     if spend.name == "standard":
-        usual = {"rate": presets.rate(model), "weight_penalty": _PENALTY}
+        usual = {"learning_rate": presets.learning_rate(model), "weight_penalty": _PENALTY}
         tuned = {key: value for key, value in chosen(data, model).items() if key in usual}
         plain = data == "speech-commands" and model.removeprefix("layers+") in BETTER_WITHOUT_NOISE
         return {**(WITHOUT_NOISE if plain else _STANDARD[data]), **usual, **tuned}
-    return {"epochs": 1, "batch": 16, "rate": 4e-3}
+    return {"epochs": 1, "batch_size": 16, "learning_rate": 4e-3}
 
 
 def chosen(data: str, model: str) -> dict[str, Any]:

@@ -186,8 +186,12 @@ def compare(
     chosen = names(models) or tuple(name for name, info in MODELS.items() if not info.variant)
     settings = {"epochs": epochs, "weight_penalty": weight_penalty}
     where = None if data_dir is None else str(data_dir)
-    rates = {name: presets.rate(name) if rate is None else rate for name in chosen}
-    trains = [(name, TrainConfig(seed=s, rate=rates[name], **settings)) for name in chosen for s in presets.seeds(data)[:seeds]]
+    rates = {name: presets.learning_rate(name) if rate is None else rate for name in chosen}
+    trains = [
+        (name, TrainConfig(seed=s, learning_rate=rates[name], **settings))
+        for name in chosen
+        for s in presets.seeds(data)[:seeds]
+    ]
     configs = [RunConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
     with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
         records = compare_all(configs, out, jobs=jobs, on_cells=progress)

@@ -20,10 +20,10 @@ _TABLES: dict[str, dict[str, Any]] = {
 }
 _ALPHA_BETA = {"character-trajectories": 1e-6, "speech-commands": 1e-6, "sepsis": 1e-6, "mujoco": 1e-4}
 _TRAIN: dict[str, dict[str, Any]] = {
-    "character-trajectories": {"epochs": 200, "batch": 32, "patience": 50, "rate": 1e-3},
-    "speech-commands": {"epochs": 200, "batch": 1024, "patience": 50, "rate": 1e-3},
-    "sepsis": {"epochs": 300, "batch": 1024, "patience": 50, "rate": 1e-3},
-    "mujoco": {"epochs": 1000, "batch": 1024, "patience": 100, "rate": 1e-3},
+    "character-trajectories": {"epochs": 200, "batch_size": 32, "patience": 50, "learning_rate": 1e-3},
+    "speech-commands": {"epochs": 200, "batch_size": 1024, "patience": 50, "learning_rate": 1e-3},
+    "sepsis": {"epochs": 300, "batch_size": 1024, "patience": 50, "learning_rate": 1e-3},
+    "mujoco": {"epochs": 1000, "batch_size": 1024, "patience": 100, "learning_rate": 1e-3},
 }
 _SEEDS = {
     "character-trajectories": (112, 198, 234, 307, 425),
@@ -79,7 +79,7 @@ def sizes(data: str, model: str) -> dict[str, Any]:
     return {"hidden": table["hidden"], **latent}
 
 
-def rate(model: str) -> float:
+def learning_rate(model: str) -> float:
     """Where the cosine schedule of a comparison starts. The plain RNN diverges at the others' rate: its gradient has no
     gates to hold it (validation accuracy on Character Trajectories, seed 112: 0.73 at 2e-3, 0.81 at 1e-3, 0.88 at 5e-4).
     """
@@ -135,7 +135,7 @@ _FIXED = {"character-trajectories": 40, "speech-commands": 160, "mujoco": 180}  
 _LEAP: dict[str, tuple[Any, ...]] = {
     "depth": (1, 2, 3, 4, 5, 6),
     "hidden": (20, 30, 40, 50, 80, 100),
-    "rate": (1e-4, 5e-4, 1e-3, 5e-3),
+    "learning_rate": (1e-4, 5e-4, 1e-3, 5e-3),
     "alpha": (1e-6, 1e-5, 1e-4),
     "beta": (1e-6, 1e-5, 1e-4),
 }
@@ -152,7 +152,7 @@ def space(data: str, model: str) -> dict[str, tuple[Any, ...]]:
         return {**_LEAP, "hidden": (39, 49, 59)} if name == "sepsis" else dict(_LEAP)
     options_of(model)  # a model that there is not is an error
     hidden = (_FIXED[name],) if model in ("rnn", "lstm", "gru") and name in _FIXED else _HIDDEN[name]
-    return {"rate": _RATES[name], "hidden": hidden}
+    return {"learning_rate": _RATES[name], "hidden": hidden}
 
 
 def _known(data: str) -> str:

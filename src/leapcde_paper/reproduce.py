@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from leapcde.datasets.protocol import make_choices
 from leapcde.datasets.registry import find_data_dir, is_name, source_of
+from leapcde.datasets.source import make_dataset_options
 from leapcde.errors import InputError, LeapError, Problems, TrainingError, choose
 from leapcde.files import atomic, json_text, write_text
 from leapcde_paper import studies
@@ -176,7 +176,7 @@ def _usable(experiments: list[Experiment], *, strict: bool) -> Asked:
     missing: dict[str, str] = {}
     for one in experiments:
         for run in one.runs:
-            if run.config.data not in missing and (problem := _problem(one, run.config.data, run.config.choices)):
+            if run.config.data not in missing and (problem := _problem(one, run.config.data, run.config.dataset_options)):
                 missing[run.config.data] = problem
     if missing and strict:
         raise InputError("data is missing", list(missing.values()))
@@ -184,12 +184,12 @@ def _usable(experiments: list[Experiment], *, strict: bool) -> Asked:
     return Asked([one for one in kept if one.runs], [f"{data} is left out: {why}" for data, why in missing.items()])
 
 
-def _problem(one: Experiment, data: str, choices: dict[str, Any]) -> str:
+def _problem(one: Experiment, data: str, dataset_options: dict[str, Any]) -> str:
     if not is_name(data):
         return "" if Path(data).is_file() else f"there is no file {data}"
     try:
         source = source_of(data)
-        source.files(find_data_dir(one.data_dir), make_choices(data, source.choices, choices))
+        source.files(find_data_dir(one.data_dir), make_dataset_options(data, source.options, dataset_options))
     except LeapError as error:
         return str(error)
     return ""

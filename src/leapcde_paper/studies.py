@@ -37,7 +37,7 @@ class Column:
     label: str
     data: str
     drop: float = 0.0
-    choices: dict[str, Any] = field(default_factory=dict)
+    dataset_options: dict[str, Any] = field(default_factory=dict)
     recipe: dict[str, Any] = field(default_factory=dict)  # where not the budget's
     train: dict[str, Any] = field(default_factory=dict)  # where not the standard budget's; of this, others take the noise
 
@@ -72,13 +72,13 @@ class Study:
 
 
 def _run(spend: Budget, row: Row, column: Column) -> Run:
-    config = budgets.config(spend, column.data, column.drop, row.model, dict(row.options), dict(column.choices))
+    config = budgets.config(spend, column.data, column.drop, row.model, dict(row.options), dict(column.dataset_options))
     own = {key: value for key, value in column.train.items() if spend.name == "standard" or key == "noise"}
     train = replace(config.train, **own)
     config = replace(config, recipe=replace(config.recipe, **column.recipe), train=train)
     seeds = budgets.seeds(spend, column.data, row.model, plain=not row.options)
     # The settings decide, not the row: a cell that two experiments share must be the same in both.
-    usual = any((column.data, column.drop, column.choices) == (one.data, one.drop, one.choices) for one in SETS)
+    usual = any((column.data, column.drop, column.dataset_options) == (one.data, one.drop, one.dataset_options) for one in SETS)
     leap = budgets.config(spend, column.data, column.drop, LEAP.model, {}, {})
     paths = usual and replace(config, train=leap.train) == leap
     return Run(row.label, column.label, config, seeds, spend.samples, spend.length, paths)

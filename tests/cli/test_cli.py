@@ -68,7 +68,9 @@ def test_regression(regression, place):
     losses = [row["train_loss"] for row in result["history"]]
     assert losses[1] < losses[0] and result["samples"] == {"train": 42, "validation": 9, "test": 9}
     printed = leapcde("evaluate", run)
-    assert f"{result['metrics']['test']['mse']:.4f}" in printed.out and f"{result['naive']['mean']['mse']:.4f}" in printed.out
+    assert (
+        f"{result['metrics']['test']['mse']:.4f}" in printed.out and f"{result['baselines']['mean']['mse']:.4f}" in printed.out
+    )
     wrote = leapcde("predict", run, place / "falls.csv", "--out", "deep/er/out.csv")
     assert (wrote.code, wrote.out) == (0, "") and "60 predictions" in wrote.err
     assert leapcde("predict", run, place / "falls.csv", "--out", "again.csv", "-q") == (0, "", "")

@@ -224,7 +224,7 @@ def test_predicting_for_a_named_data_set_says_how(classification, tmp_path):
     shutil.copytree(classification[0], "run")
     config = json.loads(Path("run/config.json").read_text())
     Path("run/config.json").write_text(json.dumps({**config, "data": "hopper", "columns": None}))
-    fails(tmp_path, "predict", "run", "a.csv", words=("trained on 'hopper'", "Predictor.load"))
+    fails(tmp_path, "predict", "run", "a.csv", words=("trained on 'hopper'", "FittedModel.load"))
 
 
 def test_wrong_samples_and_channels_to_explain(classification, tmp_path):

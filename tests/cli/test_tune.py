@@ -29,7 +29,7 @@ def question(tmp_path_factory):
     rows = [{"id": i, "t": t, "x": rng.normal() + 2 * (i % 2), "y": i % 2} for i in range(40) for t in range(6)]
     pd.DataFrame(rows).to_csv(folder / "a.csv", index=False)
     asked = RunConfig(str(folder / "a.csv"), "ncde", recipe=Recipe("linear"), columns=Columns("id", "t", "y"))
-    return own_run(asked, {"epochs": 2, "batch": 16, "seed": 0})
+    return own_run(asked, {"epochs": 2, "batch_size": 16, "seed": 0})
 
 
 @pytest.fixture(autouse=True)
@@ -51,9 +51,9 @@ def test_goes_on_where_it_was_and_tests_once(question, tmp_path, monkeypatch):
     assert counts == [0, 1] and first
     again = module.tune(config, data, tmp_path / "t", trials=2)  # nothing left to try
     assert again.best_trials == found.best_trials and again.test == found.test
-    kept, predictor = open_run(Path(found.run))
+    kept, fitted = open_run(Path(found.run))
     assert kept.options["hidden"] == found.best_trials[0]["settings"]["hidden"]
-    assert predictor.evaluate(data.test) == found.test
+    assert fitted.evaluate(data.test) == found.test
     assert json.loads((tmp_path / "t" / "best.json").read_text())["metric"] == "auroc" not in LOWER_IS_BETTER
     with pytest.raises(InputError, match="a study of other data or settings"):
         module.tune(replace(config, drop=0.5), data, tmp_path / "t", trials=2)
@@ -93,13 +93,13 @@ def test_a_trial_that_falls_behind_is_pruned(question, monkeypatch):
 def test_a_causal_path_is_tried_without_steps(question, path, steps):
     config, _ = question
     config = replace(config, model="ncde", options={"steps": 64})
-    trial = optuna.trial.FixedTrial({"hidden": 4, "rate": 1e-3, "path": path, "intensity": False})
+    trial = optuna.trial.FixedTrial({"hidden": 4, "learning_rate": 1e-3, "path": path, "intensity": False})
     assert module.suggested(config, trial).options["steps"] == steps
 
 
 def test_the_papers_sets_are_searched_when_asked_for(question):
     config, _ = question
     space = presets.space("character-trajectories", "ncde")
-    trial = optuna.trial.FixedTrial({"rate": space["rate"][-1], "hidden": space["hidden"][0]})
+    trial = optuna.trial.FixedTrial({"learning_rate": space["learning_rate"][-1], "hidden": space["hidden"][0]})
     found = module.suggested(config, trial, space)
-    assert found.train.rate == 5e-3 and found.options["hidden"] == 10 and found.recipe == config.recipe
+    assert found.train.learning_rate == 5e-3 and found.options["hidden"] == 10 and found.recipe == config.recipe

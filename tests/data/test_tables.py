@@ -29,16 +29,16 @@ def table(**changes) -> pd.DataFrame:
     return rows.assign(**changes)
 
 
-def read(frame, **changes) -> Series:
-    return from_table(frame, **{"id": "who", "time": "when", "target": "ill", "static": ["age"], **changes})
+def read(preprocessor, **changes) -> Series:
+    return from_table(preprocessor, **{"id": "who", "time": "when", "target": "ill", "static": ["age"], **changes})
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_table_in_any_order_from_pandas_and_polars(seed):
     shuffled = table().sample(frac=1, random_state=seed)
-    for frame in (shuffled, pl.from_pandas(shuffled), shuffled.convert_dtypes()):
+    for preprocessor in (shuffled, pl.from_pandas(shuffled), shuffled.convert_dtypes()):
         expected = as_series(list(zip(TIMES, VALUES, strict=True)), target=["no", "yes"], static=[[50], [60]])
-        same(read(frame), replace(expected, ids=np.array(["a", "b"])))
+        same(read(preprocessor), replace(expected, ids=np.array(["a", "b"])))
 
 
 def test_table_columns_by_choice_and_whole_number_names():
@@ -51,18 +51,18 @@ def test_table_columns_by_choice_and_whole_number_names():
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
 def test_table_with_dates(zone):
     dates = pd.to_datetime(["2024-05-01 00:00", "2024-05-01 00:01", "2024-05-01 00:00", "2024-05-02 00:00", "2024-05-03 00:00"])
-    frame = table(when=dates if zone is None else dates.tz_localize(zone))
-    series = read(frame.sample(frac=1, random_state=1))
+    preprocessor = table(when=dates if zone is None else dates.tz_localize(zone))
+    series = read(preprocessor.sample(frac=1, random_state=1))
     assert np.diff(series.sample(1)[0]).tolist() == [60.0] and np.diff(series.sample(0)[0]).tolist() == [86400.0] * 2
-    same(read(pl.from_pandas(frame)), series)
+    same(read(pl.from_pandas(preprocessor)), series)
     if zone is None:
-        same(read(frame.assign(when=frame["when"].astype(str))), series)  # as a CSV file has them
+        same(read(preprocessor.assign(when=preprocessor["when"].astype(str))), series)  # as a CSV file has them
 
 
 def test_table_with_missing_values_in_nullable_columns():
-    frame = table().convert_dtypes()
-    assert frame["x0"].isna().any() and frame["x0"].dtype == "Int64"
-    same(read(frame), read(table()))
+    preprocessor = table().convert_dtypes()
+    assert preprocessor["x0"].isna().any() and preprocessor["x0"].dtype == "Int64"
+    same(read(preprocessor), read(table()))
 
 
 def test_static_may_be_missing():
@@ -76,11 +76,11 @@ def test_static_may_be_missing():
 
 
 def test_table_lists_everything_at_once():
-    frame = table(when=[4.0, 4.0, 0.0, 1.0, INF], ill=["yes", "no", "no", "no", "no"], age=[60, 60, 50, 51, 50])
-    frame["x0"] = ["7", "8", "low", "3", "5"]
-    frame.loc[3, "x1"] = -INF
+    preprocessor = table(when=[4.0, 4.0, 0.0, 1.0, INF], ill=["yes", "no", "no", "no", "no"], age=[60, 60, 50, 51, 50])
+    preprocessor["x0"] = ["7", "8", "low", "3", "5"]
+    preprocessor.loc[3, "x1"] = -INF
     fits(
-        problems(frame, make=read),
+        problems(preprocessor, make=read),
         ("column 'x0'", "text ('low')", "encode", "leave it out"),
         ("sample 1 (id b)", "'ill'", "changes", "one value a sample"),
         ("sample 0 (id a)", "'age'", "changes", "one value a sample"),

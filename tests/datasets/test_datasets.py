@@ -1,4 +1,4 @@
-"""The registry: every data set by one door, its choices recorded, its splits without leaks, its prepared files sound."""
+"""The registry: every data set by one door, its options recorded, its splits without leaks, its prepared files sound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from leapcde.datasets import describe, hopper, mujoco
 from leapcde.datasets import registry as datasets
 from leapcde.errors import InputError, LeapWarning
 from leapcde.paths.batch import Recipe, make_buckets
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 
 HEAD = "@dimensions 2\n@classLabel true a b\n@data\n"
 REAL = ("character-trajectories", "speech-commands", "sepsis", "mujoco-as-run", "hopper")
@@ -83,10 +83,10 @@ def test_scaling_is_learned_from_training_data_only(real):
     """Against scikit-learn on the training part; other validation and test data change nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeapWarning)  # channels that some patients never have
-        frame = Frame.learn(real.train, real.task, Recipe())
+        preprocessor = Preprocessor.learn(real.train, real.task, Recipe())
     oracle = StandardScaler().fit(real.train.values.astype(np.float64))
-    np.testing.assert_allclose(frame.scaler.mean, oracle.mean_, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(frame.scaler.std, oracle.scale_, rtol=1e-6)
+    np.testing.assert_allclose(preprocessor.scaler.mean, oracle.mean_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(preprocessor.scaler.std, oracle.scale_, rtol=1e-6)
 
 
 def test_drops_are_exact_and_fixed(loaded, data_dir):
@@ -100,7 +100,7 @@ def test_drops_are_exact_and_fixed(loaded, data_dir):
     np.testing.assert_array_equal(again.train.values, data.train.values)
     single = datasets.load("mujoco-as-run", data_dir=data_dir, drop_rate=0.5, drop_what="values")
     seen = np.add.reduceat(~np.isnan(single.train.values), single.train.offsets[:-1], axis=0)
-    assert (seen == 25).all() and single.protocol["drop_what"] == "values"
+    assert (seen == 25).all() and single.options["drop_what"] == "values"
 
 
 # MuJoCo
@@ -123,14 +123,14 @@ def test_windows_are_a_choice(tmp_path):
     hopper.write(tmp_path / mujoco.MADE, hopper.bundled()[:20])
     data = datasets.load("mujoco", data_dir=tmp_path, window=30, horizon=5, stride=20, sequences=10)
     assert data.train.target.shape == (7 * 4, 5, 14) and set(data.train.lengths) == {30}
-    assert {data.protocol[key] for key in ("window", "horizon", "stride", "sequences")} == {30, 5, 20, 10}
+    assert {data.options[key] for key in ("window", "horizon", "stride", "sequences")} == {30, 5, 20, 10}
     with pytest.raises(InputError, match="sequences=21: there are only 20"):
         datasets.load("mujoco", data_dir=tmp_path, sequences=21)
     (tmp_path / mujoco.MADE).unlink()
     with pytest.raises(InputError, match="data make mujoco"):
         datasets.load("mujoco", data_dir=tmp_path)
     hopper.write(tmp_path / mujoco.MADE.with_suffix(".npz"), hopper.bundled()[:20])
-    assert datasets.load("mujoco", data_dir=tmp_path).protocol["sequences"] == 20
+    assert datasets.load("mujoco", data_dir=tmp_path).options["sequences"] == 20
 
 
 def test_check_simulates_again(tmp_path):
@@ -163,7 +163,7 @@ def test_uea_zip_folder_and_single_file(tmp_path):
     data = datasets.load("uea:Toy", data_dir=toy(tmp_path))
     assert data.task == "classification" and [len(part) for part in data.parts.values()] == [42, 9, 9]
     kept = datasets.load("uea:Toy", data_dir=tmp_path, split="archive")
-    assert [len(part) for part in kept.parts.values()] == [34, 6, 20] and kept.protocol["split"] == "the archive's own"
+    assert [len(part) for part in kept.parts.values()] == [34, 6, 20] and kept.options["split"] == "the archive's own"
     assert kept.test.values[0, 0] == 40 and all(str(name).startswith("train") for name in kept.validation.ids)
     with zipfile.ZipFile(tmp_path / "uea" / "Toy.zip") as archive:
         archive.extractall(tmp_path / "uea" / "Toy")
@@ -217,7 +217,7 @@ def test_zip_with_a_name_that_points_outside(tmp_path):
         datasets.load("uea:Toy", data_dir=tmp_path)
 
 
-# Choices
+# Options
 
 
 def test_wrong_choices_are_listed_together():
@@ -239,12 +239,12 @@ def test_unknown_names_list_the_known_ones():
 
 
 def test_runs_record_choices_and_old_records_still_load(tmp_path):
-    config = RunConfig("hopper", choices={"horizon": 5, "sequences": 20})
+    config = RunConfig("hopper", options={"horizon": 5, "sequences": 20})
     assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
-    assert load_data(config).protocol["horizon"] == 5
+    assert load_data(config).options["horizon"] == 5
     old = config.to_json()
-    del old["choices"]
-    assert RunConfig.from_json(old).choices == {}
+    del old["options"]
+    assert RunConfig.from_json(old).options == {}
 
 
 # Prepared files (more of them in test_cache.py)
@@ -283,7 +283,7 @@ def test_check_finds_what_is_wrong(tmp_path):
     leaky = datasets.Dataset("x", "classification", series, series.take([1]), series.take([2, 3]))
     assert [row.ok for row in describe._leaks(leaky)] == [None]
     windows = as_series(np.ones((4, 3, 1)), target=np.ones((4, 2, 1)))
-    windows = datasets.protocol.Series(windows.times, windows.values, windows.offsets, ("a",), windows.target, ids=np.arange(4))
+    windows = datasets.options.Series(windows.times, windows.values, windows.offsets, ("a",), windows.target, ids=np.arange(4))
     assert [row.ok for row in describe._leaks(datasets.Dataset("x", "forecasting", windows, windows, windows))] == [False]
 
 
@@ -304,7 +304,7 @@ def test_commands(tmp_path, monkeypatch):
     home = toy(tmp_path / "data")
     listed = json.loads(run("list", "--data-dir", home, "--json").stdout)
     assert {row["name"] for row in listed["datasets"]} == set(datasets.DATASETS)
-    assert listed["datasets"][0]["choices"]["window"] == 50
+    assert listed["datasets"][0]["options"]["window"] == 50
     shown = run("describe", "uea:Toy", "--data-dir", home, "--plot", tmp_path / "toy.png")
     assert shown.exit_code == 0 and "60 samples" in shown.stdout and (tmp_path / "toy.png").read_bytes()[:4] == b"\x89PNG"
     checked = run("check", "uea:Toy", "--data-dir", home, "--json")

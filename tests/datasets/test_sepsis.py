@@ -60,7 +60,7 @@ def real(data_dir, kept):
 
 
 def test_real_files_have_the_published_figures(real):
-    series = check(sepsis.select(real, sepsis.Choices()))
+    series = check(sepsis.select(real, sepsis.Options()))
     assert len(series) == 40_333 and series.target.sum() == 2_188
     assert series.channels == sepsis.CHANNELS and len(series.channels) == 34
     assert series.times.min() == 1 and series.times.max() == 72
@@ -70,7 +70,7 @@ def test_real_files_have_the_published_figures(real):
 
 
 def test_late_records_keep_their_hours(real):
-    admission, record = (sepsis.select(real, sepsis.Choices(start=start)) for start in ("admission", "record"))
+    admission, record = (sepsis.select(real, sepsis.Options(start=start)) for start in ("admission", "record"))
     first = record.times[record.offsets[:-1]]
     assert (first > 1).sum() == 8_793 - 3  # three of them start after hour 72
     assert (admission.times[admission.offsets[:-1]] == 1).all()
@@ -88,7 +88,7 @@ def test_one_real_record_by_hand(real, data_dir):
 
     with zipfile.ZipFile(Path(data_dir) / "sepsis" / "training_setB.zip") as archive:
         rows = list(csv.DictReader(io.StringIO(archive.read("training_setB/p100123.psv").decode()), delimiter="|"))
-    series = sepsis.select(real, sepsis.Choices(start="record", statics=True))
+    series = sepsis.select(real, sepsis.Options(start="record", statics=True))
     i = int(np.flatnonzero(series.ids == "p100123")[0])
     hours, values = series.sample(i)
     kept = [r for r in rows if float(r["ICULOS"]) <= 72]
@@ -113,37 +113,37 @@ def test_prepared_file_gives_the_same_and_is_mapped(real, data_dir, prepared_fil
 
 def test_hours_labels_and_short_records(tmp_path):
     make(tmp_path)
-    series = datasets.sepsis.read(tmp_path, sepsis.Choices()).series
+    series = datasets.sepsis.read(tmp_path, sepsis.Options()).series
     # p100001 has two rows and goes; of p100002 hours 70 to 72 stay, and its sepsis comes later than that
     assert series.ids.tolist() == ["p000001", "p000002", "p100002"] and series.target.tolist() == [0, 1, 0]
     assert [series.sample(i)[0].tolist() for i in (1, 2)] == [[1, 5, 6, 9], [1, 70, 71, 72]]
-    longer = sepsis.read(tmp_path, sepsis.Choices(hours=100, start="record")).series
+    longer = sepsis.read(tmp_path, sepsis.Options(hours=100, start="record")).series
     assert longer.lengths.tolist() == [5, 3, 10] and longer.target.tolist() == [0, 1, 1]
-    shorter = sepsis.read(tmp_path, sepsis.Choices(hours=8)).series
+    shorter = sepsis.read(tmp_path, sepsis.Options(hours=8)).series
     assert shorter.ids.tolist() == ["p000001"] and shorter.static is None
 
 
 def test_statics_are_those_of_the_first_row(tmp_path):
     make(tmp_path)
-    static = sepsis.read(tmp_path, sepsis.Choices(statics=True)).series.static
+    static = sepsis.read(tmp_path, sepsis.Options(statics=True)).series.static
     np.testing.assert_array_equal(static[0], [50, 1, np.nan, np.nan, -3.5])
 
 
 def test_folders_read_as_zips_do(tmp_path):
     make(tmp_path)
-    packed = sepsis.read(tmp_path, sepsis.Choices()).series
+    packed = sepsis.read(tmp_path, sepsis.Options()).series
     for name in sepsis.SETS:
         path = tmp_path / "sepsis" / f"{name}.zip"
         with zipfile.ZipFile(path) as archive:
             archive.extractall(tmp_path / "sepsis")
         path.unlink()
-    plain = sepsis.read(tmp_path, sepsis.Choices()).series
+    plain = sepsis.read(tmp_path, sepsis.Options()).series
     assert np.array_equal(packed.values, plain.values, equal_nan=True) and packed.ids.tolist() == plain.ids.tolist()
 
 
 def test_line_ends_and_empty_cells_do_not_matter(tmp_path):
     odd = text(*[row(hour, heart="") for hour in (1, 2, 3)]).replace("\n", "\r\n").rstrip()
-    series = sepsis.read(make(tmp_path, a={"p000001": odd}), sepsis.Choices()).series
+    series = sepsis.read(make(tmp_path, a={"p000001": odd}), sepsis.Options()).series
     assert np.isnan(series.sample(0)[1]).all() and series.sample(0)[0].tolist() == [1, 2, 3]
 
 
@@ -183,7 +183,7 @@ def test_broken_records_say_where(tmp_path, prepared_files, content, line, messa
     home = make(tmp_path, b={"p100001": text(*FINE), "p100002": content, "p100003": text(*FINE)})
     before = sorted(prepared_files.glob("*"))
     with pytest.raises(InputError) as caught:
-        sepsis.read(home, sepsis.Choices())
+        sepsis.read(home, sepsis.Options())
     assert f"training_setB.zip/training_setB/p100002.psv, line {line}: " in str(caught.value)
     assert message in str(caught.value) and len(caught.value.problems) == 1
     assert sorted(prepared_files.glob("*")) == before
@@ -201,7 +201,7 @@ def test_truncated_zip(tmp_path, keep):
     content = path.read_bytes()
     path.write_bytes(content[: int(keep * len(content))])
     with pytest.raises(InputError, match=r"training_setB\.zip.*download it again"):
-        sepsis.read(tmp_path, sepsis.Choices())
+        sepsis.read(tmp_path, sepsis.Options())
 
 
 def test_damaged_member(tmp_path):
@@ -210,25 +210,25 @@ def test_damaged_member(tmp_path):
     content[60:80] = bytes(20)
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"training_setB\.zip"):
-        sepsis.read(tmp_path, sepsis.Choices())
+        sepsis.read(tmp_path, sepsis.Options())
 
 
 def test_names_that_point_outside(tmp_path):
     make(tmp_path, b={"../../p100001": text(*FINE)})
     with pytest.raises(InputError, match=r"training_setB\.zip: the name 'training_setB/\.\./\.\./p100001\.psv' points outside"):
-        sepsis.read(tmp_path, sepsis.Choices())
+        sepsis.read(tmp_path, sepsis.Options())
 
 
 def test_missing_sets_doubled_and_swapped_records(tmp_path):
     with pytest.raises(InputError, match=r"data fetch sepsis") as caught:
-        sepsis.read(tmp_path, sepsis.Choices())
+        sepsis.read(tmp_path, sepsis.Options())
     assert len(caught.value.problems) == 2
     with pytest.raises(InputError, match="there twice: p000001"):
-        sepsis.read(make(tmp_path / "twice", b={"p000001": text(*FINE)}), sepsis.Choices())
+        sepsis.read(make(tmp_path / "twice", b={"p000001": text(*FINE)}), sepsis.Options())
     with pytest.raises(InputError, match="swapped"):
-        sepsis.read(make(tmp_path / "swapped", a={"p100009": text(*FINE)}), sepsis.Choices())
+        sepsis.read(make(tmp_path / "swapped", a={"p100009": text(*FINE)}), sepsis.Options())
     home = make(tmp_path / "none")
     with zipfile.ZipFile(home / "sepsis" / "training_setA.zip", "w") as archive:
         archive.writestr("readme.txt", "nothing")
     with pytest.raises(InputError, match=r"no \.psv files"):
-        sepsis.read(home, sepsis.Choices())
+        sepsis.read(home, sepsis.Options())

@@ -15,7 +15,7 @@ from leapcde.datasets import speech_commands as speech
 from leapcde.errors import InputError, LeapWarning
 
 RNG = np.random.default_rng(0)
-ALL = speech.Choices(words="all")
+ALL = speech.Options(words="all")
 
 
 def wav(samples: int = 16_000, *, rate: int = 16_000, channels: int = 1, width: int = 2) -> bytes:
@@ -51,7 +51,7 @@ def both() -> dict:
 def real(data_dir, both):
     if not both:
         for source in ("wav", "mfcc"):
-            both[source] = speech.read(Path(data_dir), speech.Choices(source=source, words="all")).series
+            both[source] = speech.read(Path(data_dir), speech.Options(source=source, words="all")).series
     return both
 
 
@@ -63,7 +63,7 @@ def test_wavs_give_the_supplied_coefficients(real):
     matched, worst = speech.compare(real["wav"], real["mfcc"])
     assert matched == 143 and worst < speech.TOLERANCE
     ours = real["wav"].take([0, 1])
-    off = datasets.protocol.Series(ours.times, ours.values + 0.1, ours.offsets, ours.channels, ours.target, ids=ours.ids)
+    off = datasets.options.Series(ours.times, ours.values + 0.1, ours.offsets, ours.channels, ours.target, ids=ours.ids)
     assert speech.compare(off, ours)[1] > speech.TOLERANCE  # the comparison sees a tenth
 
 
@@ -100,19 +100,19 @@ def test_coefficients_against_a_slow_oracle(real, data_dir):
 def test_default_words_and_sources_on_the_real_files(data_dir):
     with pytest.warns(LeapWarning, match="lacks some of the paper's ten words"):
         data = datasets.load("speech-commands", data_dir=data_dir)
-    assert data.protocol["file"] == "mfcc_10words_500each.npz" and data.protocol["words"][0] == "down"
+    assert data.options["file"] == "mfcc_10words_500each.npz" and data.options["words"][0] == "down"
     assert [len(part) for part in data.parts.values()] == [3500, 750, 750]
     with pytest.raises(InputError, match=r"no clips of 'yes'; there are: down, eight"):
         datasets.load("speech-commands", data_dir=data_dir, words="paper")
     three = datasets.load("speech-commands", data_dir=data_dir, words="left, go,down", source="wav")
-    assert three.protocol["words"] == ["left", "go", "down"] and set(three.train.target) == {"left", "go", "down"}
+    assert three.options["words"] == ["left", "go", "down"] and set(three.train.target) == {"left", "go", "down"}
 
 
 def test_speaker_split_keeps_every_speaker_on_one_side(data_dir):
     apart = datasets.load("speech-commands", data_dir=data_dir, words="all", split="speaker")
     speakers = [set(part.ids.tolist()) for part in apart.parts.values()]
     assert not speakers[0] & speakers[1] and not speakers[0] & speakers[2] and not speakers[1] & speakers[2]
-    assert apart.protocol["split"] == "70/15/15 speaker"
+    assert apart.options["split"] == "70/15/15 speaker"
     mixed = datasets.load("speech-commands", data_dir=data_dir, words="all")
     assert set(mixed.train.ids.tolist()) & set(mixed.test.ids.tolist())
 
@@ -123,9 +123,9 @@ def test_speaker_split_keeps_every_speaker_on_one_side(data_dir):
 def test_official_layout(tmp_path):
     files = clips(*speech.PAPER, "cat") | {"_background_noise_/hum.wav": wav(20), "LICENSE": b"text"}
     files |= {"yes/0000000a_nohash_1.wav": wav(15_999)}
-    found = speech.read(make(tmp_path, files), speech.Choices())
+    found = speech.read(make(tmp_path, files), speech.Options())
     assert len(found.series) == 20 and found.notes["other_lengths"] == 1 and found.notes["words"] == list(speech.PAPER)
-    assert len(speech.read(tmp_path, speech.Choices(words="all")).series) == 22
+    assert len(speech.read(tmp_path, speech.Options(words="all")).series) == 22
 
 
 def test_order_does_not_depend_on_the_archive_or_the_file_system(tmp_path):
@@ -154,7 +154,7 @@ def test_order_does_not_depend_on_the_archive_or_the_file_system(tmp_path):
         (wav()[:30], "not a wav, or cut off"),
         (b"", "not a wav, or cut off"),
         (b"text" * 100, "not a wav"),
-        (wav(rate=8000), "at 8000 Hz; expected"),
+        (wav(learning_rate=8000), "at 8000 Hz; expected"),
         (wav(channels=2), "2 channels"),
         (wav(width=1), "8 bits"),
     ],
@@ -217,8 +217,8 @@ def test_nothing_there_and_too_few_words(tmp_path):
         speech.read(tmp_path, ALL)
     make(tmp_path, clips("yes", "no"))
     with pytest.raises(InputError, match="fewer than two words"):
-        speech.read(tmp_path, speech.Choices(words="yes"))
+        speech.read(tmp_path, speech.Options(words="yes"))
     with pytest.raises(InputError, match="no clips of 'maybe'"):
-        speech.read(tmp_path, speech.Choices(words="yes,maybe"))
+        speech.read(tmp_path, speech.Options(words="yes,maybe"))
     with pytest.raises(InputError, match=r"\(mfcc\)"):
-        speech.read(tmp_path, speech.Choices(source="mfcc"))
+        speech.read(tmp_path, speech.Options(source="mfcc"))

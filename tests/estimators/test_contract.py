@@ -21,13 +21,13 @@ from leapcde.datasets import character_trajectories, hopper
 from leapcde.datasets.registry import load
 from leapcde.errors import InputError
 from leapcde.models.base import TASKS, Spec
-from leapcde.models.baselines import fit_naive
+from leapcde.models.baselines import fit_baseline
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import Predictor, learn
+from leapcde.training.fitted import FittedModel, learn
 from leapcde.training.predict import predict, targets
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 from leapcde.training.step import task_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore:never observed")  # the hard samples below are meant to be hard
@@ -55,11 +55,11 @@ def test_the_papers_thirteen_and_its_ablations_are_there():
 @pytest.mark.parametrize("name", MODELS)
 def test_shape_of_every_task_with_and_without_statics_and_extra_channels(name, task):
     output = {"classification": (5,), "regression": (1,), "forecasting": (4, 3)}[task]
-    for recipe, static in ((Recipe(), 2), (Recipe("rectilinear", time=False, intensity=True), 0)):
+    for recipe, static in ((Recipe(), 2), (Recipe("rectilinear", time_channel=False, intensity=True), 0)):
         series = as_series(np.ones((3, 7, 3)), static=np.ones((3, static)) if static else None, target=np.arange(3))
-        frame = Frame.learn(series, "classification", recipe)
-        spec = replace(frame.spec, task=task, output=output)
-        batch = frame.encode(series)[0].batch
+        preprocessor = Preprocessor.learn(series, "classification", recipe)
+        spec = replace(preprocessor.spec, task=task, output=output)
+        batch = preprocessor.encode(series)[0].batch
         for key in (None, jax.random.key(0)):
             run = lambda key=key, spec=spec, batch=batch: build(name, spec, **small(name))(batch, key=key, epoch=1.0)
             found = eqx.filter_eval_shape(run)
@@ -98,10 +98,10 @@ def hard() -> Series:
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def predictor(request, hard) -> Predictor:
-    frame = Frame.learn(hard, "classification", Recipe(intensity=True))
+def fitted(request, hard) -> FittedModel:
+    preprocessor = Preprocessor.learn(hard, "classification", Recipe(intensity=True))
     name, options = request.param, small(request.param)
-    return Predictor(frame, build(name, frame.spec, seed=1, **options), name, options)
+    return FittedModel(preprocessor, build(name, preprocessor.spec, seed=1, **options), name, options)
 
 
 def gradient_of(model, batch, task="classification"):
@@ -118,56 +118,56 @@ def dead(gradient) -> list[str]:
     return [jax.tree_util.keystr(key) for key, leaf in leaves if leaf.size and not np.any(np.asarray(leaf))]
 
 
-def one_batch(frame: Frame, series: Series):
+def one_batch(preprocessor: Preprocessor, series: Series):
     """All samples in one shape, whatever their lengths."""
-    scaled = frame.scaler.apply(without_empty_rows(series))
-    obs = pad(replace(scaled, target=frame.encode_target(np.asarray(series.target))))
+    scaled = preprocessor.scaler.apply(without_empty_rows(series))
+    obs = pad(replace(scaled, target=preprocessor.encode_target(np.asarray(series.target))))
     obs = jax.tree.map(jnp.asarray, obs)
-    return Batch(obs, frame.recipe.path(obs))
+    return Batch(obs, preprocessor.recipe.path(obs))
 
 
-def test_ragged_missing_and_single_observations(predictor, hard):
+def test_ragged_missing_and_single_observations(fitted, hard):
     """Predictions are finite, and each sample's is the same alone, among others, and behind more padding."""
-    batch = one_batch(predictor.frame, hard)
-    together = np.asarray(eqx.filter_jit(predictor.model)(batch).prediction)
+    batch = one_batch(fitted.preprocessor, hard)
+    together = np.asarray(eqx.filter_jit(fitted.model)(batch).prediction)
     assert np.isfinite(together).all()
     for i in (0, 5):
-        alone = predictor.raw(hard.take([i]))
+        alone = fitted.raw(hard.take([i]))
         np.testing.assert_allclose(alone[0], together[i], atol=2e-4, rtol=1e-3)
 
 
-def test_gradients_reach_every_parameter_and_are_finite(predictor, hard):
-    gradient = gradient_of(predictor.model, one_batch(predictor.frame, hard))
+def test_gradients_reach_every_parameter_and_are_finite(fitted, hard):
+    gradient = gradient_of(fitted.model, one_batch(fitted.preprocessor, hard))
     assert dead(gradient) == []
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
 
-def test_save_and_load(predictor, hard, tmp_path):
-    predictor.save(tmp_path / "model.safetensors")
-    loaded = Predictor.load(tmp_path / "model.safetensors")
-    assert loaded.options == predictor.options and loaded.frame == predictor.frame
-    pairs = zip(jax.tree.leaves(predictor.model), jax.tree.leaves(loaded.model), strict=True)
+def test_save_and_load(fitted, hard, tmp_path):
+    fitted.save(tmp_path / "model.safetensors")
+    loaded = FittedModel.load(tmp_path / "model.safetensors")
+    assert loaded.options == fitted.options and loaded.preprocessor == fitted.preprocessor
+    pairs = zip(jax.tree.leaves(fitted.model), jax.tree.leaves(loaded.model), strict=True)
     assert all(np.array_equal(a, b) for a, b in pairs)
     one = hard.take([8])
-    np.testing.assert_array_equal(loaded.raw(one), predictor.raw(one))
-    assert count_parameters(loaded.model) == count_parameters(predictor.model)
+    np.testing.assert_array_equal(loaded.raw(one), fitted.raw(one))
+    assert count_parameters(loaded.model) == count_parameters(fitted.model)
 
 
 @pytest.mark.parametrize("name", ["latent-ode", "augmented-ode", "leap", "gru-d"])
 def test_gradients_reach_every_parameter_in_forecasting(name):
     cut = drop(windows(as_series(hopper.bundled()[:8, :40]), 30, 5), 0.4, what="values")
-    frame = Frame.learn(cut, "forecasting", Recipe())
-    batch = frame.encode(cut.take(range(16)))[0].batch
-    assert dead(gradient_of(awake(build(name, frame.spec, **small(name))), batch, "forecasting")) == []
+    preprocessor = Preprocessor.learn(cut, "forecasting", Recipe())
+    batch = preprocessor.encode(cut.take(range(16)))[0].batch
+    assert dead(gradient_of(awake(build(name, preprocessor.spec, **small(name))), batch, "forecasting")) == []
 
 
 @pytest.mark.parametrize("name", ["leap", "gru-d", "latent-ode"])
 def test_a_forecaster_that_has_learned_nothing_stands_still(name):
     """It starts as the last-value forecast, which is hard to beat."""
     cut = drop(windows(as_series(hopper.bundled()[:4, :40]), 30, 5), 0.4, what="values")
-    frame = Frame.learn(cut, "forecasting", Recipe())
-    model, buckets = build(name, frame.spec, **small(name)), frame.encode(cut)
-    last = predict(fit_naive("last-value", frame.spec, np.zeros(0)), buckets)
+    preprocessor = Preprocessor.learn(cut, "forecasting", Recipe())
+    model, buckets = build(name, preprocessor.spec, **small(name)), preprocessor.encode(cut)
+    last = predict(fit_baseline("last-value", preprocessor.spec, np.zeros(0)), buckets)
     assert np.array_equal(predict(model, buckets), last) == (name != "latent-ode")  # which decodes its own change
 
 
@@ -176,8 +176,8 @@ def test_five_hundred_rows(name):
     """A long series neither overflows nor drowns its first rows' statics."""
     walk = np.cumsum(np.random.default_rng(0).normal(size=(2, 500, 2)), 1)
     series = as_series(walk, target=np.arange(2))
-    frame = Frame.learn(series, "classification", Recipe())
-    assert np.isfinite(predict(build(name, frame.spec, **small(name)), frame.encode(series))).all()
+    preprocessor = Preprocessor.learn(series, "classification", Recipe())
+    assert np.isfinite(predict(build(name, preprocessor.spec, **small(name)), preprocessor.encode(series))).all()
 
 
 # --- learning ------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ KINDS = ("ncde", "leap")
 LEARNERS = [pytest.param(name, marks=[] if name in KINDS else [pytest.mark.slow]) for name in MODELS]
 QUICK = ("gru-dt",)
 FORECASTERS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MODELS]
-LEARN = {"latent-ode": {"rate": 1e-2}, "augmented-ode": {"rate": 1e-2}}
+LEARN = {"latent-ode": {"learning_rate": 1e-2}, "augmented-ode": {"learning_rate": 1e-2}}
 
 
 @pytest.fixture(scope="module")
@@ -206,26 +206,28 @@ def letters(data_dir) -> tuple[Series, Series, Series]:
 
 
 def trained(name: str, parts, task: str, **config):
-    settings = {"epochs": 60, "batch": 16, "rate": 5e-3, "seed": 1, **LEARN.get(name, {}), **config}
+    settings = {"epochs": 60, "batch_size": 16, "learning_rate": 5e-3, "seed": 1, **LEARN.get(name, {}), **config}
     return learn(parts[0], parts[1], task=task, model=name, options=small(name, hidden=16), config=TrainConfig(**settings))
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learns_letters_and_the_same_seed_gives_the_same_bits(name, letters):
-    predictor, fitted = trained(name, letters, "classification")
-    accuracy = predictor.evaluate(letters[2])["accuracy"]
+    fitted, result = trained(name, letters, "classification")
+    accuracy = fitted.evaluate(letters[2])["accuracy"]
     assert accuracy >= 0.6, f"{name}: {accuracy:.2f}, chance is 0.25"
     again, repeated = trained(name, letters, "classification")
-    assert [row["train_total"] for row in repeated.history.rows] == [row["train_total"] for row in fitted.history.rows]
-    assert np.array_equal(predictor.raw(letters[2]), again.raw(letters[2]))
+    assert [row["train_total"] for row in repeated.history.rows] == [row["train_total"] for row in result.history.rows]
+    assert np.array_equal(fitted.raw(letters[2]), again.raw(letters[2]))
 
 
 @pytest.mark.parametrize("name", FORECASTERS)
 def test_forecasts_better_than_the_last_value(name):
     data = load("hopper", drop_rate=0.3)
     train, validation, test = data.train.take(range(1600)), data.validation.take(range(256)), data.test.take(range(256))
-    predictor, _ = trained(name, (train, validation), "forecasting", epochs=12, batch=32)
-    encoded = predictor.frame.encode(test)
-    last = Predictor(predictor.frame, fit_naive("last-value", predictor.frame.spec, targets(encoded)), "last-value", {})
-    ours, naive = predictor.evaluate(test)["mse"], last.evaluate(test)["mse"]
+    fitted, _ = trained(name, (train, validation), "forecasting", epochs=12, batch_size=32)
+    encoded = fitted.preprocessor.encode(test)
+    last = FittedModel(
+        fitted.preprocessor, fit_baseline("last-value", fitted.preprocessor.spec, targets(encoded)), "last-value", {}
+    )
+    ours, naive = fitted.evaluate(test)["mse"], last.evaluate(test)["mse"]
     assert ours < 0.9 * naive, f"{name}: {ours:.4f}, last value {naive:.4f}"

@@ -30,10 +30,10 @@ from leapcde.estimators.contract import check_estimator
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.training.defaults import told
-from leapcde.training.fitted import Predictor
+from leapcde.training.fitted import FittedModel
 
 TINY = {"hidden": 8}
-QUICK = {"options": TINY, "interpolation": "linear", "epochs": 4, "batch": 16, "rate": 0.02}
+QUICK = {"options": TINY, "interpolation": "linear", "epochs": 4, "batch_size": 16, "learning_rate": 0.02}
 CLASSES = ["falls", "rises"]
 
 
@@ -137,7 +137,7 @@ def test_tables_from_fit_to_predict(pairs, labels):
     table = table_of(pairs[0]).assign(label=np.repeat(labels, 16), weight=np.repeat(np.arange(48.0), 16))
     named = LeapClassifier("gru", id="id", time="t", target="label", static=["weight"], **QUICK).fit(table)
     assert named.feature_names_in_.tolist() == ["height", "angle"] and named.n_features_in_ == 2
-    assert named.predictor_.frame.spec.static == 1
+    assert named.fitted_.preprocessor.spec.static == 1
     new = table.drop(columns="label")
     assert named.predict(new).tolist() == named.predict(pl.from_pandas(new)).tolist()
     with pytest.raises(InputError, match="trained on 2"):
@@ -190,8 +190,8 @@ def test_pickle_and_save_and_load(classifier, pairs, tmp_path):
     loaded = leapcde.load(tmp_path / "a.safetensors")
     assert type(loaded) is LeapClassifier and np.array_equal(loaded.predict_proba(pairs[0]), expected)
     assert loaded.get_params() == classifier.get_params() and loaded.classes_.tolist() == CLASSES
-    assert np.array_equal(Predictor.load(tmp_path / "a.safetensors").predict_proba(as_series(pairs[0])), expected)
-    classifier.predictor_.save(tmp_path / "b.safetensors")  # a predictor alone is enough for an estimator
+    assert np.array_equal(FittedModel.load(tmp_path / "a.safetensors").predict_proba(as_series(pairs[0])), expected)
+    classifier.fitted_.save(tmp_path / "b.safetensors")  # a fitted model alone is enough for an estimator
     assert np.array_equal(leapcde.load(tmp_path / "b.safetensors").predict_proba(pairs[0]), expected)
 
 
@@ -221,9 +221,9 @@ def test_class_weights(pairs, labels):
 
 def test_the_loss_that_patience_watches_is_the_one_that_is_trained(pairs):
     X, few = pairs[0][:24], np.where(np.arange(24) < 20, "falls", "rises")
-    fitted = LeapClassifier("gru", **{**QUICK, "epochs": 1}, validation=0.0, class_weight={"rises": 9.0}).fit(X, few)
-    loss = np.logaddexp(0, np.where(few == "rises", -1, 1) * fitted.decision_function(X))
-    (row,) = fitted.history_
+    trained = LeapClassifier("gru", **{**QUICK, "epochs": 1}, validation=0.0, class_weight={"rises": 9.0}).fit(X, few)
+    loss = np.logaddexp(0, np.where(few == "rises", -1, 1) * trained.decision_function(X))
+    (row,) = trained.history_
     assert row["loss"] == pytest.approx(loss.mean(), rel=1e-5)
     assert row["val_loss"] == pytest.approx(np.average(loss, weights=np.where(few == "rises", 9, 1)), rel=1e-5)
 
@@ -231,7 +231,7 @@ def test_the_loss_that_patience_watches_is_the_one_that_is_trained(pairs):
 def test_own_validation_data_and_too_few_to_hold_out(pairs, labels):
     X, _ = pairs
     one = LeapClassifier("gru", **QUICK).fit(X[:40], labels[:40], validation=(X[40:], labels[40:]))
-    other = one.predictor_.evaluate(as_series(X[40:], target=labels[40:]))
+    other = one.fitted_.evaluate(as_series(X[40:], target=labels[40:]))
     assert one.history_[-1]["val_loss"] == pytest.approx(other["loss"], rel=1e-3) or len(one.history_) > 1
     with pytest.warns(LeapWarning, match="too few to hold any out"):
         LeapClassifier("gru", **QUICK).fit(X[:4], ["a", "a", "b", "b"])
@@ -258,9 +258,9 @@ def test_pipeline_and_cross_validation(pairs, labels):
 
 @pytest.mark.slow
 def test_grid_search_in_two_processes(pairs, labels):
-    grid = {"rate": [1e-9, 0.02]}
+    grid = {"learning_rate": [1e-9, 0.02]}
     search = GridSearchCV(LeapClassifier("gru", **{**QUICK, "epochs": 20}), grid, cv=2, n_jobs=2, error_score="raise")
-    assert search.fit(pairs[0], labels).best_params_ == {"rate": 0.02}
+    assert search.fit(pairs[0], labels).best_params_ == {"learning_rate": 0.02}
 
 
 def test_calibration(pairs, labels):

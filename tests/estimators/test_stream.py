@@ -19,8 +19,8 @@ from leapcde.models.registry import build, options_of
 from leapcde.paths.batch import Batch, Bucket, Recipe
 from leapcde.paths.interpolation import fit_path
 from leapcde.training import loop as training
-from leapcde.training.fitted import Predictor
-from leapcde.training.preprocess import Frame
+from leapcde.training.fitted import FittedModel
+from leapcde.training.preprocess import Preprocessor
 
 SMALL = {"hidden": 5, "width": 6, "depth": 1}
 LENGTH = 12
@@ -42,11 +42,13 @@ def data():
     return as_series(samples, target=np.arange(24) % 3, static=rng.normal(size=(24, 2)))
 
 
-def untrained(series, model: str = "ncde", recipe: Recipe | None = None, task: str = "classification", **options) -> Predictor:
-    """A predictor with the weights it starts with: streaming does not care how good they are, and compiling is slow."""
-    frame = Frame.learn(series, task, recipe or Recipe("hermite"))
+def untrained(
+    series, model: str = "ncde", recipe: Recipe | None = None, task: str = "classification", **options
+) -> FittedModel:
+    """A model with the weights it starts with: streaming does not care how good they are, and compiling is slow."""
+    preprocessor = Preprocessor.learn(series, task, recipe or Recipe("hermite"))
     sizes = {name: size for name, size in SMALL.items() if name in options_of(model)}
-    return Predictor(frame, awake(build(model, frame.spec, seed=1, **{**sizes, **options})), model, options)
+    return FittedModel(preprocessor, awake(build(model, preprocessor.spec, seed=1, **{**sizes, **options})), model, options)
 
 
 def prefixes(series, sample: int):
@@ -61,7 +63,7 @@ def prefixes(series, sample: int):
     [
         ("leap", Recipe("hermite", intensity=True)),
         ("leap", Recipe("rectilinear")),
-        ("ncde", Recipe("hermite", time=False)),
+        ("ncde", Recipe("hermite", time_channel=False)),
         ("ncde", Recipe("rectilinear", intensity=True)),
         ("lstm", Recipe("natural")),
         ("gru-dt", Recipe("linear")),
@@ -70,13 +72,13 @@ def prefixes(series, sample: int):
     ],
 )
 def test_equals_batch_at_every_prefix(data, model, recipe):
-    predictor = untrained(data, model, recipe)
+    fitted = untrained(data, model, recipe)
     for sample in (0, 5):
-        scaled = predictor.frame.scaler.apply(without_empty_rows(prefixes(data, sample)))
+        scaled = fitted.preprocessor.scaler.apply(without_empty_rows(prefixes(data, sample)))
         obs = pad(scaled, LENGTH)
-        X = fit_path(obs, recipe.scheme, time=recipe.time, intensity=recipe.intensity)
-        expected = training.predict(predictor.model, [Bucket(Batch(obs, X), np.arange(LENGTH))])
-        live = stream.open_stream(predictor, static=data.static[sample])
+        X = fit_path(obs, recipe.interpolation, time_channel=recipe.time_channel, intensity=recipe.intensity)
+        expected = training.predict(fitted.model, [Bucket(Batch(obs, X), np.arange(LENGTH))])
+        live = stream.open_stream(fitted, static=data.static[sample])
         assert np.ptp(expected, axis=0).min() > 1e-3  # there is something to follow
         for row, (t, x) in enumerate(zip(*data.sample(sample), strict=True)):
             live.push(t, x)
@@ -85,12 +87,12 @@ def test_equals_batch_at_every_prefix(data, model, recipe):
 
 
 def test_the_estimator_streams_what_it_predicts(data):
-    fitted = LeapClassifier("ncde", interpolation="hermite", options=SMALL, epochs=1).fit(data)
-    live = fitted.stream(static=data.static[0])
+    trained = LeapClassifier("ncde", interpolation="hermite", options=SMALL, epochs=1).fit(data)
+    live = trained.stream(static=data.static[0])
     for t, x in zip(*data.sample(0), strict=True):
         live.push(t, x)
-    assert live.predict_proba() == pytest.approx(fitted.predict_proba(data[0])[0], abs=1e-5)
-    assert live.predict() == fitted.predict(data[0])[0]
+    assert live.predict_proba() == pytest.approx(trained.predict_proba(data[0])[0], abs=1e-5)
+    assert live.predict() == trained.predict(data[0])[0]
 
 
 def test_state_has_one_shape_and_one_compilation(data):
@@ -106,10 +108,10 @@ def test_state_has_one_shape_and_one_compilation(data):
 
 
 def test_regression_dates_and_mistakes(data):
-    predictor = untrained(data, "ncde", Recipe("hermite", time=False), "regression")
+    fitted = untrained(data, "ncde", Recipe("hermite", time_channel=False), "regression")
     with pytest.raises(InputError, match="trained on 2 static features, 0 are given"):
-        stream.open_stream(predictor)
-    live = stream.open_stream(predictor, static=[0.0, np.nan])
+        stream.open_stream(fitted)
+    live = stream.open_stream(fitted, static=[0.0, np.nan])
     with pytest.raises(InputError, match="nothing was pushed"):
         live.predict()
     live.push(np.datetime64("2024-05-01T00:00:00"), [1, 2, None])
@@ -142,7 +144,7 @@ def test_refuses_what_is_not_causal(data):
     ]:
         with pytest.raises(InputError, match=words):
             stream.open_stream(untrained(data, "leap", recipe, **options), static=[0.0, 0.0])
-    with pytest.raises(InputError, match="fitted with steps=None"):
+    with pytest.raises(InputError, match="trained with steps=None"):
         stream.open_stream(untrained(data, "ncde", steps=8), static=[0.0, 0.0])
     with pytest.raises(InputError, match="'leap\\+' needs the whole path"):
         stream.open_stream(untrained(data, "leap+"), static=[0.0, 0.0])
@@ -155,13 +157,13 @@ def test_a_forecaster_streams_its_window():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 30, 2)).cumsum(1)
     series = windows(as_series(X), 8, 3)
-    predictor = untrained(series, "ncde", Recipe("natural"), "forecasting")
-    live = stream.open_stream(predictor, window=8)
+    fitted = untrained(series, "ncde", Recipe("natural"), "forecasting")
+    live = stream.open_stream(fitted, window=8)
     for row in range(20):
         live.push(row, X[0, row])
         if row in (5, 19):
             batch = as_series([(np.arange(row + 1.0), X[0, : row + 1])])
-            assert live.predict() == pytest.approx(predictor.predict(last_window(batch, 8))[0], abs=1e-5)
+            assert live.predict() == pytest.approx(fitted.predict(last_window(batch, 8))[0], abs=1e-5)
     assert len(live.kept) == 8
 
 
@@ -183,10 +185,10 @@ def test_a_model_may_bring_its_own_protocol(data):
     for name, value in vars(plain.model).items():
         object.__setattr__(model, name, value)
     assert isinstance(model, Streamable) and not isinstance(plain.model, Streamable)
-    live = stream.CarriedStream(Predictor(plain.frame, model, "counting", {}), [0.0, 0.0])
+    live = stream.CarriedStream(FittedModel(plain.preprocessor, model, "counting", {}), [0.0, 0.0])
     times, values = data.sample(3)
     for row in range(LENGTH):
         live.push(times[row], values[row])
         seen = np.isfinite(values[: row + 1]).sum()
-        passed = (times[row] - times[0]) / plain.frame.scaler.time_unit
+        passed = (times[row] - times[0]) / plain.preprocessor.scaler.time_unit
         assert live.raw()[0] == pytest.approx([seen, seen + passed, seen])

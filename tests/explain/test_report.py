@@ -171,7 +171,7 @@ def test_calm_stretches_in_words():
 class Stub:
     """Answers as a trained classifier would."""
 
-    frame = SimpleNamespace(task="classification")
+    preprocessor = SimpleNamespace(task="classification")
     model = SimpleNamespace(learned_path=None)
 
     def path(self, series):
@@ -185,7 +185,7 @@ SERIES = as_series(np.ones((3, 4, 2)), target=[NASTY] * 3, channels=("a<b", NAST
 
 
 def test_explain_escapes_what_users_name(tmp_path, monkeypatch):
-    counted = lambda predictor, series, **more: Attribution(series, series.values, np.zeros((2, 0)), np.zeros(2), NASTY)
+    counted = lambda fitted, series, **more: Attribution(series, series.values, np.zeros((2, 0)), np.zeros(2), NASTY)
     monkeypatch.setattr("leapcde.explain.explanation.attribute", counted)
     files = explain(Stub(), SERIES, tmp_path / "new", samples=[2, 0])
     assert [file.name for file in files] == ["sample-2.png", "sample-0.png", "explain.html"]
@@ -209,5 +209,5 @@ def test_explain_names_every_wrong_channel_and_sample_and_writes_nothing(tmp_pat
 
 def test_answers_in_words():
     assert _answer(Stub(), as_series(np.ones((1, 4, 2))), 0, "ill") == "Predicted: ill."
-    forecast = SimpleNamespace(frame=SimpleNamespace(task="forecasting"))
+    forecast = SimpleNamespace(preprocessor=SimpleNamespace(task="forecasting"))
     assert _answer(forecast, SERIES, 0, np.ones((10, 2))) == "Forecast of 10 steps for 2 channels."

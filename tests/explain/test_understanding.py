@@ -20,12 +20,12 @@ from leapcde.estimators.regressor import LeapRegressor
 from leapcde.explain.attribution import attribute
 from leapcde.models.registry import build
 from leapcde.paths.batch import Recipe
-from leapcde.training.fitted import Predictor
-from leapcde.training.preprocess import Frame
+from leapcde.training.fitted import FittedModel
+from leapcde.training.preprocess import Preprocessor
 
 TINY = {"hidden": 4, "width": 4, "depth": 1}
 LEAP = {**TINY, "f_width": 4, "decoder_steps": 4}
-QUICK = {"options": TINY, "interpolation": "linear", "epochs": 1, "batch": 16}
+QUICK = {"options": TINY, "interpolation": "linear", "epochs": 1, "batch_size": 16}
 
 
 def falls(count: int = 24, rows: int = 12):
@@ -37,7 +37,7 @@ def falls(count: int = 24, rows: int = 12):
 
 @pytest.fixture(scope="module")
 def leap():
-    return LeapClassifier(options=LEAP, interpolation="linear", epochs=1, batch=16).fit(falls())
+    return LeapClassifier(options=LEAP, interpolation="linear", epochs=1, batch_size=16).fit(falls())
 
 
 # The learned path
@@ -59,8 +59,8 @@ def test_path_at_times(leap):
 
 
 def test_a_model_without_a_learned_path_says_so():
-    frame = Frame.learn(falls(), "classification", Recipe("linear"))
-    plain = Predictor(frame, build("ncde", frame.spec, **TINY), "ncde", TINY)
+    preprocessor = Preprocessor.learn(falls(), "classification", Recipe("linear"))
+    plain = FittedModel(preprocessor, build("ncde", preprocessor.spec, **TINY), "ncde", TINY)
     with pytest.raises(InputError, match="'ncde' does not learn a path; 'leap' does"):
         plain.path_at(falls(), np.zeros((24, 1)))
 
@@ -74,9 +74,9 @@ def test_importance_adds_up_to_the_change(task):
     series = falls()
     if task == "forecasting":
         series = as_series(series, target=np.zeros((24, 3, 2)))
-    frame = Frame.learn(series, task, Recipe("natural", intensity=True))
-    predictor = Predictor(frame, awake(build("ncde", frame.spec, activation="tanh", **TINY)), "ncde", TINY)
-    found = attribute(predictor, series.take([0, 3, 5]), steps=64)
+    preprocessor = Preprocessor.learn(series, task, Recipe("natural", intensity=True))
+    fitted = FittedModel(preprocessor, awake(build("ncde", preprocessor.spec, activation="tanh", **TINY)), "ncde", TINY)
+    found = attribute(fitted, series.take([0, 3, 5]), steps=64)
     sums = [np.nansum(found.values[a:b]) for a, b in zip(found.series.offsets[:-1], found.series.offsets[1:], strict=True)]
     assert found.change == pytest.approx(sums + found.static.sum(1), rel=1e-2, abs=1e-3)
     assert np.abs(found.change).min() > 1e-3
@@ -100,7 +100,9 @@ def test_permutation_importance_finds_the_channel_that_counts():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 6, 2))
     y = (X[:, :, 1].mean(1) > 0).astype(int)
-    one = LeapClassifier("ncde", options=TINY, interpolation="linear", epochs=60, batch=16, rate=0.02, validation=0.0).fit(X, y)
+    one = LeapClassifier(
+        "ncde", options=TINY, interpolation="linear", epochs=60, batch_size=16, learning_rate=0.02, validation=0.0
+    ).fit(X, y)
     found = one.permutation_importance(X, y, repeats=2)
     assert list(found) == ["x0", "x1"] and found["x1"][0] > 0.2 and found["x1"][0] > found["x0"][0] + 0.1
 
@@ -202,7 +204,7 @@ BAD_SETTINGS = {
     "an option": ({"options": {"hiden": 3}}, "no option 'hiden'"),
     "a size": ({"options": {"hidden": 0}}, "whole number above 0"),
     "epochs": ({"epochs": 0}, "epochs 0"),
-    "rate": ({"rate": -1.0}, "rate -1"),
+    "learning_rate": ({"learning_rate": -1.0}, "rate -1"),
     "a training setting": ({"training": {"speed": 3}}, "fields of leapcde.TrainConfig"),
     "validation": ({"validation": 1.5}, "share 1.5"),
     "random_state": ({"random_state": "x"}, "random_state"),

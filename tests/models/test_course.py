@@ -16,8 +16,8 @@ from leapcde.models.base import Spec
 from leapcde.models.registry import MODELS, build, options_of
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import fit_path
-from leapcde.training.fitted import Predictor
-from leapcde.training.preprocess import Frame
+from leapcde.training.fitted import FittedModel
+from leapcde.training.preprocess import Preprocessor
 
 pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), span=16.0)
@@ -94,9 +94,9 @@ def test_steps_do_not_see_padding(name):
 
 
 def test_without_a_time_channel_there_is_no_pace():
-    spec = Spec("classification", 3, 3, (5,), span=16.0, recipe=Recipe(time=False))
+    spec = Spec("classification", 3, 3, (5,), span=16.0, recipe=Recipe(time_channel=False))
     obs = batch_of().obs
-    batch = Batch(obs, fit_path(obs, "natural", time=False))
+    batch = Batch(obs, fit_path(obs, "natural", time_channel=False))
     a, b = (run(double(build("ncde", spec, hidden=6, time_span=span)), batch).prediction for span in (8.0, None))
     assert np.array_equal(a, b)
 
@@ -105,12 +105,12 @@ def test_without_a_time_channel_there_is_no_pace():
 def test_files_from_before_can_be_read(name, tmp_path):
     """Of every model: some have a span of their own, which is not that of a path's time channel."""
     series = as_series(np.random.default_rng(0).normal(size=(6, 9, 2)), target=list("abcabc"))
-    frame = Frame.learn(series, "classification", Recipe())
+    preprocessor = Preprocessor.learn(series, "classification", Recipe())
     options = {"hidden": 4, **({"time_span": None} if "time_span" in options_of(name) else {})}
-    tree = {"model": eqx.filter(build(name, frame.spec, **options), eqx.is_inexact_array)}
-    about = {"model": name, "options": {"hidden": 4}, "frame": frame.to_json()}
+    tree = {"model": eqx.filter(build(name, preprocessor.spec, **options), eqx.is_inexact_array)}
+    about = {"model": name, "options": {"hidden": 4}, "preprocessor": preprocessor.to_json()}
     save_file(tmp_path / "old", "model", tree, about)
-    assert Predictor.load(tmp_path / "old").options == options
+    assert FittedModel.load(tmp_path / "old").options == options
 
 
 def test_means_are_not_taken_of_jumps():
@@ -123,14 +123,14 @@ def test_files_from_before_keep_their_pace(tmp_path):
     """They name neither time_span nor revision; what they predict must not change."""
     rng = np.random.default_rng(0)
     series = as_series(rng.normal(size=(6, 9, 2)), target=list("abcabc"))
-    frame = Frame.learn(series, "classification", Recipe())
+    preprocessor = Preprocessor.learn(series, "classification", Recipe())
     options = {"hidden": 4, "width": 5, "depth": 1}
-    as_it_was = Predictor(frame, build("ncde", frame.spec, seed=3, time_span=None, **options), "ncde", options)
+    as_it_was = FittedModel(preprocessor, build("ncde", preprocessor.spec, seed=3, time_span=None, **options), "ncde", options)
     as_it_was.save(tmp_path / "new")
     _, about = load_file(tmp_path / "new", "model")
     tree = {"model": eqx.filter(as_it_was.model, eqx.is_inexact_array)}
-    save_file(tmp_path / "old", "model", tree, {key: about[key] for key in ("model", "options", "frame")})
-    old, new = (Predictor.load(tmp_path / name) for name in ("old", "new"))
+    save_file(tmp_path / "old", "model", tree, {key: about[key] for key in ("model", "options", "preprocessor")})
+    old, new = (FittedModel.load(tmp_path / name) for name in ("old", "new"))
     assert np.array_equal(old.raw(series), as_it_was.raw(series)) and not np.allclose(new.raw(series), old.raw(series))
     old.save(tmp_path / "again")  # written again, it says what it is
-    assert np.array_equal(Predictor.load(tmp_path / "again").raw(series), old.raw(series))
+    assert np.array_equal(FittedModel.load(tmp_path / "again").raw(series), old.raw(series))

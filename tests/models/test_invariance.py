@@ -20,9 +20,9 @@ from leapcde.paths.batch import Recipe, make_buckets
 from leapcde.paths.path import join_linear
 from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
-from leapcde.training.fitted import Predictor
+from leapcde.training.fitted import FittedModel
 from leapcde.training.predict import predict
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
 
@@ -34,33 +34,33 @@ def hopper():
 
 # The other variants are wrappers of these; tests/test_contract.py compares a sample alone, among others and padded for all.
 @pytest.fixture(scope="module", params=[name for name in MODELS if not name.startswith("layers+")])
-def predictor(request, hopper):
-    frame = Frame.learn(hopper, "forecasting", Recipe())
+def fitted(request, hopper):
+    preprocessor = Preprocessor.learn(hopper, "forecasting", Recipe())
     options = {key: 8 for key in ("hidden", "width", "latent") if key in options_of(request.param)}
-    return Predictor(frame, awake(build(request.param, frame.spec, seed=1, **options)), request.param, options)
+    return FittedModel(preprocessor, awake(build(request.param, preprocessor.spec, seed=1, **options)), request.param, options)
 
 
-def test_padding(predictor, hopper):
-    scaled = predictor.frame.scaler.apply(replace(hopper, target=None))
-    near, far = (make_buckets(scaled, predictor.frame.recipe, round_to=r) for r in (1, 64))
+def test_padding(fitted, hopper):
+    scaled = fitted.preprocessor.scaler.apply(replace(hopper, target=None))
+    near, far = (make_buckets(scaled, fitted.preprocessor.recipe, round_to=r) for r in (1, 64))
     assert near[0].batch.obs.length < far[0].batch.obs.length == 64
-    np.testing.assert_allclose(predict(predictor.model, near), predict(predictor.model, far), **CLOSE)
+    np.testing.assert_allclose(predict(fitted.model, near), predict(fitted.model, far), **CLOSE)
 
 
-def test_batch_order_and_size(predictor, hopper):
-    whole = predictor.raw(hopper)
+def test_batch_order_and_size(fitted, hopper):
+    whole = fitted.raw(hopper)
     order = np.random.default_rng(0).permutation(24)
-    np.testing.assert_allclose(predictor.raw(hopper.take(order)), whole[order], **CLOSE)
-    alone = np.concatenate([predictor.raw(hopper.take([i])) for i in (0, 11)])
+    np.testing.assert_allclose(fitted.raw(hopper.take(order)), whole[order], **CLOSE)
+    alone = np.concatenate([fitted.raw(hopper.take([i])) for i in (0, 11)])
     np.testing.assert_allclose(alone, whole[[0, 11]], **CLOSE)
-    np.testing.assert_allclose(predict(predictor.model, predictor.frame.encode(hopper), chunk=7), whole, **CLOSE)
+    np.testing.assert_allclose(predict(fitted.model, fitted.preprocessor.encode(hopper), chunk=7), whole, **CLOSE)
 
 
 @pytest.mark.parametrize("shift", [-1000.0, 0.1, 12345.0])
-def test_shifting_time(predictor, hopper, shift):
+def test_shifting_time(fitted, hopper, shift):
     """Even each sample by another amount: a sample's clock starts with it."""
     moved = replace(hopper, times=hopper.times + shift * (1 + hopper.owner))
-    np.testing.assert_allclose(predictor.raw(moved), predictor.raw(hopper), atol=1e-3, rtol=1e-3)
+    np.testing.assert_allclose(fitted.raw(moved), fitted.raw(hopper), atol=1e-3, rtol=1e-3)
 
 
 @given(seed=st.integers(0, 100))
@@ -70,18 +70,20 @@ def test_ncde_without_time_cannot_see_how_fast_time_runs(seed):
     values = rng.normal(size=(5, 12, 2))
     warped = np.cumsum(rng.uniform(0.1, 3.0, (5, 12)), 1)
     for time, same in ((False, True), (True, False)):
-        frame = Frame.learn(as_series(values, target=np.arange(5) % 2), "classification", Recipe("linear", time=time))
-        model = build("ncde", frame.spec, hidden=8, width=8)
+        preprocessor = Preprocessor.learn(
+            as_series(values, target=np.arange(5) % 2), "classification", Recipe("linear", time_channel=time)
+        )
+        model = build("ncde", preprocessor.spec, hidden=8, width=8)
         first, second = (
-            predict(model, make_buckets(as_series(values, times=t), frame.recipe)) for t in (np.arange(12.0), warped)
+            predict(model, make_buckets(as_series(values, times=t), preprocessor.recipe)) for t in (np.arange(12.0), warped)
         )
         assert np.allclose(first, second, atol=1e-5) == same
 
 
-def test_order_of_values_matters(predictor, hopper):
+def test_order_of_values_matters(fitted, hopper):
     """A check of the checks: predictions do depend on what was observed."""
     changed = replace(hopper, values=hopper.values[::-1])
-    assert not np.allclose(predictor.raw(changed), predictor.raw(hopper), atol=1e-2)
+    assert not np.allclose(fitted.raw(changed), fitted.raw(hopper), atol=1e-2)
 
 
 # --- the paper's well-posedness: the solution moves with its input no more than the Lipschitz bound allows --------
@@ -122,8 +124,10 @@ def decoded(model, h, z):
 def test_cde_moves_no_more_than_its_bound(seed, size):
     """|Δz(T)| ≤ (|Δz(0)| + M ‖ΔX‖) exp(L ‖X‖), with M = sup‖g‖, L its Lipschitz constant, ‖·‖ total variation."""
     rng = np.random.default_rng(seed)
-    frame = Frame.learn(as_series(rng.normal(size=(4, 9, 2)), target=np.arange(4) % 2), "classification", Recipe())
-    g = small(build("ncde", frame.spec, hidden=5, width=6, seed=seed)).g
+    preprocessor = Preprocessor.learn(
+        as_series(rng.normal(size=(4, 9, 2)), target=np.arange(4) % 2), "classification", Recipe()
+    )
+    g = small(build("ncde", preprocessor.spec, hidden=5, width=6, seed=seed)).g
     t = jnp.tile(jnp.arange(9.0), (4, 1))
     X = rng.normal(size=(4, 9, 3)).astype(np.float32) * 0.3
     X2 = X + size * rng.normal(size=X.shape).astype(np.float32)
@@ -141,8 +145,10 @@ def test_cde_moves_no_more_than_its_bound(seed, size):
 def test_leap_decoder_moves_no_more_than_its_bound(seed, size):
     """The joint system of h and z: Grönwall for h, then the bound above with Y = m(h) as the control."""
     rng = np.random.default_rng(seed)
-    frame = Frame.learn(as_series(rng.normal(size=(4, 9, 2)), target=np.arange(4) % 2), "classification", Recipe())
-    model = small(build("leap", frame.spec, hidden=5, width=6, f_width=6, decoder_span=2.0, seed=seed))
+    preprocessor = Preprocessor.learn(
+        as_series(rng.normal(size=(4, 9, 2)), target=np.arange(4) % 2), "classification", Recipe()
+    )
+    model = small(build("leap", preprocessor.spec, hidden=5, width=6, f_width=6, decoder_span=2.0, seed=seed))
     h, z = (rng.normal(size=(4, 5)).astype(np.float32) for _ in range(2))
     h2, z2 = (a + size * rng.normal(size=a.shape).astype(np.float32) for a in (h, z))
     (H, Z), (H2, Z2) = (decoded(model, jnp.asarray(a), jnp.asarray(b)) for a, b in ((h, z), (h2, z2)))

@@ -108,7 +108,7 @@ def oracle(model, batch, b):
         return [*f, *(matrix(model.g, z) @ (f @ W)), trace_of(model, h)]
 
     start = [*dense(model.φ_h, e), *dense(model.φ_z, X0), 0.0]
-    tau = t * model.rate
+    tau = t * model.pace
     s = solve_ivp(joint, (0, tau[-1]), start, t_eval=tau, rtol=1e-9, atol=1e-10, max_step=0.02).y
     Y = dense(model.m, s[:6].T)
     N = mask.any(1).sum()
@@ -125,7 +125,7 @@ def oracle(model, batch, b):
 @pytest.fixture(scope="module")
 def case():
     with jax.enable_x64(True):
-        batch, model = batch_of(), model_of(noise="exact")
+        batch, model = batch_of(), model_of(probe="exact")
         return batch, model, [oracle(model, batch, b) for b in range(4)]
 
 
@@ -208,12 +208,12 @@ def test_learned_path(case):
 def test_leap_plus_adds_what_it_learned_to_the_observed_path():
     """dz = g(z) (dX + J_m f dt), with X linear between the decoder's steps, and Y = X + m(h)."""
     b, batch = 2, batch_of()
-    model = model_of("leap+", decoder_steps=20, noise="exact", solver_options={"substeps": 32})
+    model = model_of("leap+", decoder_steps=20, probe="exact", solver_options={"substeps": 32})
     X, e = encoded(model, batch, b)
     grid = np.linspace(0.0, float(batch.obs.times[b, -1]), 21)
     points, W = np.array([X(q) for q in grid]), np.asarray(model.m.weight)
     states = [np.array([*dense(model.φ_h, e), *dense(model.φ_z, points[0])])]
-    for i, (start, end) in enumerate(pairwise(grid * model.rate)):
+    for i, (start, end) in enumerate(pairwise(grid * model.pace)):
         dX = (points[i + 1] - points[i]) / (end - start)
         move = lambda q, s, dX=dX: [*f_of(model, s[:6]), *(matrix(model.g, s[6:]) @ (f_of(model, s[:6]) @ W + dX))]
         states.append(solve_ivp(move, (start, end), states[-1], rtol=1e-9, atol=1e-10).y[:, -1])
@@ -230,7 +230,7 @@ def test_leap_plus_adds_what_it_learned_to_the_observed_path():
 def test_both_parts_of_L_Y(case):
     batch, model, want = case
     key = jax.random.key(0)
-    only = lambda alpha, beta: run(model_of(noise="exact", alpha=alpha, beta=beta), batch, key).penalty
+    only = lambda alpha, beta: run(model_of(probe="exact", alpha=alpha, beta=beta), batch, key).penalty
     np.testing.assert_allclose(only(1.0, 0.0), np.mean([w["squared"] for w in want]), rtol=1e-4)
     np.testing.assert_allclose(only(0.0, 1.0), np.mean([w["trace"] for w in want]), rtol=1e-3)
     both = 0.7 * np.mean([w["squared"] for w in want]) + 0.3 * np.mean([w["trace"] for w in want])
@@ -248,10 +248,10 @@ def test_hutchinson_noise_averages_to_the_exact_trace(case):
 def test_restart_density_against_an_oracle():
     """Each interval starts at the minimum-norm preimage of X(t_{i−1}), so that m maps it back onto X."""
     batch = batch_of(1)
-    model = model_of(noise="exact", density="restart", solver_options={"substeps": 200})  # relu: the trace has jumps
+    model = model_of(probe="exact", density="restart", solver_options={"substeps": 200})  # relu: the trace has jumps
     W, b = np.asarray(model.m.weight), np.asarray(model.m.bias)
     X = np.asarray(batch.X.evaluate(batch.obs.times))
-    times = np.asarray(batch.obs.times) * model.rate
+    times = np.asarray(batch.obs.times) * model.pace
     want = []
     for j in range(4):
         total = 0.0
@@ -326,7 +326,7 @@ def test_every_option_gives_finite_gradients(options):
 
 def test_steps_at_every_knot_converge_to_the_fine_grid(case):
     batch, model, _ = case
-    coarse = model_of(noise="exact", decoder_steps=None)
+    coarse = model_of(probe="exact", decoder_steps=None)
     np.testing.assert_allclose(run(coarse, batch).prediction, run(model, batch).prediction, atol=1e-5)
     found, fine = (one.learned_path(batch).evaluate(batch.obs.times) for one in (coarse, model))
     assert jnp.abs(found - fine).max() < 2e-6 * jnp.abs(fine).max()

@@ -45,7 +45,7 @@ def test_chosen_settings_are_the_best_of_the_same_trials():
     for data, models in kept.items():
         for model, settings in models.items():
             record = json.loads((tune.RECORDS / data / f"{model}.json").read_text())
-            asked = [{"rate": rate, "weight_penalty": penalty} for rate, penalty in tune.TRIED_ON[data]]
+            asked = [{"learning_rate": rate, "weight_penalty": penalty} for rate, penalty in tune.TRIED_ON[data]]
             assert [trial["settings"] for trial in record["trials"]] == asked  # the same for every model
             config, _, _ = tune.asked(data, model)
             assert tune.is_current(record, config)
@@ -80,10 +80,10 @@ def test_fields_of_leap_and_ncde_are_smooth_on_words_only():
 @pytest.mark.parametrize("model", ["leap", "layers+ncde"])
 def test_the_standard_budget_trains_with_what_was_chosen(model, monkeypatch):
     base = model.removeprefix("layers+")
-    found = {"character-trajectories": {base: {"rate": 0.123, "weight_penalty": 0.5}}}
+    found = {"character-trajectories": {base: {"learning_rate": 0.123, "weight_penalty": 0.5}}}
     monkeypatch.setattr(budgets, "_all_chosen", lambda: found)
     config = budgets.config(budgets.budget("standard"), "character-trajectories", 0.3, model, {}, {})
-    assert (config.train.rate, config.train.weight_penalty) == (0.123, 0.5)
+    assert (config.train.learning_rate, config.train.weight_penalty) == (0.123, 0.5)
     assert "alpha" not in config.options  # the default, which no trial decides
     own = budgets.config(budgets.budget("standard"), "character-trajectories", 0.3, "leap", {"alpha": 1.0}, {})
     assert own.options["alpha"] == 1.0  # an experiment's own value wins
@@ -92,7 +92,11 @@ def test_the_standard_budget_trains_with_what_was_chosen(model, monkeypatch):
 def test_whoever_follows_a_path_follows_straight_lines_on_simulations():
     standard = budgets.budget("standard")
     for model in ("leap", "ncde", "layers+ncde", "gru-ode"):
-        assert budgets.recipe(standard, "mujoco", model).scheme == "linear"
-        assert budgets.recipe(standard, "mujoco-as-run", model).scheme == "natural"
-        assert budgets.recipe(budgets.budget("full"), "mujoco", model).scheme == "natural"  # as the paper has it
-    assert budgets.recipe(standard, "mujoco", "gru").scheme == budgets.recipe(standard, "mujoco", "ridge").scheme == "natural"
+        assert budgets.recipe(standard, "mujoco", model).interpolation == "linear"
+        assert budgets.recipe(standard, "mujoco-as-run", model).interpolation == "natural"
+        assert budgets.recipe(budgets.budget("full"), "mujoco", model).interpolation == "natural"  # as the paper has it
+    assert (
+        budgets.recipe(standard, "mujoco", "gru").interpolation
+        == budgets.recipe(standard, "mujoco", "ridge").interpolation
+        == "natural"
+    )

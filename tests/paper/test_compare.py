@@ -14,7 +14,7 @@ from leapcde_paper.tables.table import model_rows
 
 def configs(**more):
     return [
-        RunConfig("hopper", name, 0.3, {"hidden": 4, **more}, train=TrainConfig(epochs=1, seed=seed), choices={"sequences": 20})
+        RunConfig("hopper", name, 0.3, {"hidden": 4, **more}, train=TrainConfig(epochs=1, seed=seed), options={"sequences": 20})
         for name, seed in (("rnn", 0), ("rnn", 1), ("gru", 0))
     ]
 

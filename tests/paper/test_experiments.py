@@ -41,17 +41,17 @@ def test_the_full_budget_is_the_papers():
     run = {run.row: run for run in preset("character", "full").runs if run.column == "30 %"}["LEAP"]
     train, options = run.config.train, run.config.options
     assert run.seeds == (112, 198, 234, 307, 425)
-    assert (train.epochs, train.batch, train.patience, train.stop_on, train.schedule) == (200, 32, 50, "train", "constant")
+    assert (train.epochs, train.batch_size, train.patience, train.stop_on, train.schedule) == (200, 32, 50, "train", "constant")
     assert (options["hidden"], options["width"], options["depth"], options["f_width"]) == (40, 100, 3, 128)
     assert options["alpha"] == options["beta"] == 1e-6
     leap = {run.row: run for run in preset("mujoco", "full").runs}["LEAP"].config
-    assert (leap.train.epochs, leap.train.batch, leap.train.patience, leap.options["alpha"]) == (1000, 1024, 100, 1e-4)
-    assert not leap.recipe.time and preset("sepsis", "full").runs[0].config.recipe.intensity
+    assert (leap.train.epochs, leap.train.batch_size, leap.train.patience, leap.options["alpha"]) == (1000, 1024, 100, 1e-4)
+    assert not leap.recipe.time_channel and preset("sepsis", "full").runs[0].config.recipe.intensity
     sizes = {run.row: run.config.options["hidden"] for run in preset("model-size", "full").runs}
     assert [sizes[f"LEAP ({size})"] for size in ("small", "medium", "large")] == [39, 49, 59]
     outputs = preset("output-length", "full").runs
-    assert {run.config.choices.get("horizon", 10) for run in outputs if run.row == "last value"} == {1, 5, 10, 15, 20}
-    assert {run.config.choices.get("horizon", 10) for run in outputs if run.row == "LEAP"} == {1, 5, 10, 15, 20}
+    assert {run.config.options.get("horizon", 10) for run in outputs if run.row == "last value"} == {1, 5, 10, 15, 20}
+    assert {run.config.options.get("horizon", 10) for run in outputs if run.row == "LEAP"} == {1, 5, 10, 15, 20}
     without = {run.row: run for run in preset("layers-forecasting", "full").runs}["LEAP without likelihood"]
     assert without.config.options["beta"] == 0.0
 
@@ -78,7 +78,7 @@ def test_every_model_has_a_size_and_a_search_space_for_every_data_set_of_the_pap
     for name in MODELS:
         for options in (presets.sizes(data, name), presets.paper_options(data, name)):
             assert options["hidden"] >= 15 and not set(options) - set(options_of(name))
-        assert set(presets.space(data, name)) - {"rate"} <= set(options_of(name))
+        assert set(presets.space(data, name)) - {"learning_rate"} <= set(options_of(name))
     fixed = {"character-trajectories": 40, "speech-commands": 160, "mujoco": 180}
     assert presets.sizes(data, "gru")["hidden"] == fixed.get(data, 60)
     assert len(presets.seeds(data)) == 5
@@ -119,9 +119,9 @@ def test_ridge_beats_the_last_value_and_both_know_what_was_seen_last():
     for c in range(values.shape[1]):
         seen = values[~np.isnan(values[:, c]), c]
         assert last[3, c] == seen[-1]
-    frame, ridge = honesty.scores("ridge", data, _recipe(), 0)
+    preprocessor, ridge = honesty.scores("ridge", data, _recipe(), 0)
     _, naive = honesty.scores("last-value", data, _recipe(), 0)
-    truth = frame.encode_target(np.asarray(data.test.target))
+    truth = preprocessor.encode_target(np.asarray(data.test.target))
     assert np.mean((ridge["test"] - truth) ** 2) < np.mean((naive["test"] - truth) ** 2)
 
 

@@ -34,7 +34,7 @@ def honest(model: str, drop: float) -> Cell:
 
 
 def trained(seed: int = 0, epochs: int = 12, model: str = "rnn") -> Cell:
-    train = TrainConfig(epochs=epochs, batch=16, seed=seed)
+    train = TrainConfig(epochs=epochs, batch_size=16, seed=seed)
     return Cell(RunConfig("hopper", model, 0.3, {"hidden": 4}, train=train), "own", samples=40, length=12)
 
 
@@ -159,7 +159,7 @@ def test_two_sweeps_of_one_folder_share_the_work(tmp_path):
 
 def test_experiments_are_toml_and_back():
     config = RunConfig(
-        "hopper", "leap", 0.3, {"decoder_steps": None}, train=TrainConfig(clip=None, rate=1e-5), choices={"horizon": 5}
+        "hopper", "leap", 0.3, {"decoder_steps": None}, train=TrainConfig(clip=None, learning_rate=1e-5), options={"horizon": 5}
     )
     one = Experiment("mine", 'My "table", α', "table", "own", (Run("a", "b c", config, (1, 2), 40, 12, True),), "note")
     assert from_toml(to_toml(one)) == one

@@ -15,11 +15,11 @@ from leapcde.data.drop import drop
 from leapcde.data.read import as_series
 from leapcde.datasets import character_trajectories
 from leapcde.errors import InputError
-from leapcde.paths.interpolation import SCHEMES, fit_path
+from leapcde.paths.interpolation import INTERPOLATIONS, fit_path
 from leapcde.paths.transform import averaged, clock_path
 
 
-def observations(seed: int, batch=4, length=17, channels=3, keep=0.5, padding=0, gaps=(0.05, 2.0)) -> Padded:
+def observations(seed: int, batch_size=4, length=17, channels=3, keep=0.5, padding=0, gaps=(0.05, 2.0)) -> Padded:
     """Irregular times, missing values, and the hard cases: a channel with no, one and two observations."""
     rng = np.random.default_rng(seed)
     times = np.cumsum(rng.uniform(*gaps, (batch, length)), 1)
@@ -52,7 +52,7 @@ def oracle(times, values, seen, queries):
 def test_natural_cubic_equals_scipy(seed, keep, padding):
     with jax.enable_x64(True):
         obs = observations(seed, keep=keep, padding=padding)
-        path = fit_path(obs, "natural", time=False)
+        path = fit_path(obs, "natural", time_channel=False)
         queries = np.random.default_rng(seed).uniform(obs.times.min() - 1, obs.times.max() + 1, (4, 50))
         value, speed = np.asarray(path.evaluate(jnp.asarray(queries))), np.asarray(path.derivative(jnp.asarray(queries)))
     for b in range(4):
@@ -62,18 +62,18 @@ def test_natural_cubic_equals_scipy(seed, keep, padding):
             np.testing.assert_allclose(speed[b, :, c], want[1], atol=1e-6)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_passes_through_observations(scheme):
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_passes_through_observations(interpolation):
     obs = observations(1, keep=0.7)
-    path = fit_path(obs, scheme, time=True)
+    path = fit_path(obs, interpolation, time_channel=True)
     found = np.asarray(path.evaluate(jnp.asarray(obs.times)))
     np.testing.assert_allclose((found[..., 1:] - obs.values)[obs.mask > 0], 0, atol=1e-5)
     np.testing.assert_allclose(found[..., 0], obs.times, rtol=1e-6)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_padding_adds_only_pieces_that_stand_still(scheme):
-    short, long = (fit_path(observations(2, padding=p), scheme, intensity=True) for p in (0, 5))
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_padding_adds_only_pieces_that_stand_still(interpolation):
+    short, long = (fit_path(observations(2, padding=p), interpolation, intensity=True) for p in (0, 5))
     pieces = short.left.shape[1]
     u = jnp.full((4, long.left.shape[1], 1), 0.3)
     slopes = long.slope(slice(None), u)
@@ -82,40 +82,40 @@ def test_padding_adds_only_pieces_that_stand_still(scheme):
     assert np.all(np.asarray(long.values[:, pieces:]) == np.asarray(short.values[:, -1:]))
 
 
-@pytest.mark.parametrize("scheme", ["hermite", "rectilinear"])
-def test_causal_paths_do_not_know_the_future(scheme):
+@pytest.mark.parametrize("interpolation", ["hermite", "rectilinear"])
+def test_causal_paths_do_not_know_the_future(interpolation):
     """Changing everything after observation 8 leaves the path up to it as it was."""
     obs = observations(3, keep=0.6)
     cut = 8
     changed = obs._replace(values=np.where(np.arange(17)[None, :, None] > cut, obs.mask * 99.0, obs.values))
-    pieces = cut * (2 if scheme == "rectilinear" else 1)
+    pieces = cut * (2 if interpolation == "rectilinear" else 1)
     u = jnp.linspace(0.0, 1.0, 7)[:, None, None, None]
-    paths = [fit_path(o, scheme) for o in (obs, changed)]
+    paths = [fit_path(o, interpolation) for o in (obs, changed)]
     before, after = (jax.vmap(lambda v, p=p: p.slope(slice(None), v))(u) for p in paths)
     assert np.array_equal(before[:, :, :pieces], after[:, :, :pieces])
     assert not np.array_equal(before, after)
 
 
-@pytest.mark.parametrize("scheme", ["natural", "linear"])
-def test_the_others_do(scheme):
+@pytest.mark.parametrize("interpolation", ["natural", "linear"])
+def test_the_others_do(interpolation):
     obs = observations(3, keep=0.6)
     changed = obs._replace(values=np.where(np.arange(17)[None, :, None] > 8, obs.mask * 99.0, obs.values))
-    assert not np.array_equal(fit_path(obs, scheme).left[:, :8], fit_path(changed, scheme).left[:, :8])
+    assert not np.array_equal(fit_path(obs, interpolation).left[:, :8], fit_path(changed, interpolation).left[:, :8])
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_slope_is_the_derivative_of_the_piece(scheme):
-    path = fit_path(observations(4), scheme, intensity=True)
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_slope_is_the_derivative_of_the_piece(interpolation):
+    path = fit_path(observations(4), interpolation, intensity=True)
     everything = slice(None)
     for u in (0.2, 0.7):
         numeric = (path.piece(everything, u + 1e-2) - path.piece(everything, u - 1e-2)) / 2e-2
         np.testing.assert_allclose(path.slope(everything, u), numeric, atol=2e-3)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_integral_is_the_area_below(scheme):
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_integral_is_the_area_below(interpolation):
     """Against many thin strips, also where a path jumps and where padding stands still."""
-    path = fit_path(observations(4, padding=3), scheme, intensity=True)
+    path = fit_path(observations(4, padding=3), interpolation, intensity=True)
     start, end = np.asarray(path.times[:, :1]), np.asarray(path.times[:, -1:])
     share = np.array([0.0, 0.13, 0.5, 0.87, 1.0])
     middles = (np.arange(20_000) + 0.5) / 20_000
@@ -146,9 +146,9 @@ def test_controls_are_laid_out_by_step_and_stage():
     np.testing.assert_allclose(controls[7, 1], path.slope(slice(None), (1 + 0.5) / 3)[:, 2], rtol=1e-5)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_single_observation_is_a_constant_path(scheme):
-    path = fit_path(pad(as_series([([3.0], [[5.0, np.nan]])])), scheme, intensity=True)
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_a_single_observation_is_a_constant_path(interpolation):
+    path = fit_path(pad(as_series([([3.0], [[5.0, np.nan]])])), interpolation, intensity=True)
     assert np.all(np.asarray(path.slope(slice(None), 0.5)) == 0)
     assert path.values[0, -1, -2:].tolist() == [5.0, 0.0]
 
@@ -166,4 +166,4 @@ def test_fitting_is_vectorised(data_dir):
     path = jax.block_until_ready(jax.jit(lambda o: fit_path(o, "natural"))(obs._replace(target=None)))
     assert path.values.shape == (2858, obs.length, 4)
     assert np.isfinite(np.asarray(path.left)).all()
-    print(f"fitted in {time.perf_counter() - began:.2f} s, compilation included")  # speed is no assertion
+    print(f"trained in {time.perf_counter() - began:.2f} s, compilation included")  # speed is no assertion

@@ -25,8 +25,8 @@ def double(tree):
     return jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, tree)
 
 
-def problem(seed=0, scheme="natural"):
-    X = fit_path(observations(seed, keep=0.8, gaps=(0.5, 1.5)), scheme)
+def problem(seed=0, interpolation="natural"):
+    X = fit_path(observations(seed, keep=0.8, gaps=(0.5, 1.5)), interpolation)
     field = double(CDEField(5, 4, width=8, depth=2, activation="tanh", key=jax.random.key(seed)))
     y0 = jnp.asarray(np.random.default_rng(seed).normal(size=(4, 5)))
     return field, y0, X
@@ -58,11 +58,11 @@ def test_order_of_convergence(name):
 
 
 @pytest.mark.parametrize(
-    "scheme", ["natural", *[pytest.param(name, marks=pytest.mark.slow) for name in ("rectilinear", "hermite", "linear")]]
+    "interpolation", ["natural", *[pytest.param(name, marks=pytest.mark.slow) for name in ("rectilinear", "hermite", "linear")]]
 )
-def test_cde_equals_diffrax_on_irregular_knots(scheme):
+def test_cde_equals_diffrax_on_irregular_knots(interpolation):
     """Diffrax solves each sample on its own, with its own control term, from our path's derivative."""
-    field, y0, X = problem(1, scheme)
+    field, y0, X = problem(1, interpolation)
     ours, _ = solve(field, y0, X, Solver("rk4", substeps=24))
 
     def one(b):

@@ -10,7 +10,7 @@ from leapcde.nn.fields import ODEField
 from leapcde.paths.path import join_linear
 from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
-from leapcde.solve.trace import draw_noise, value_and_divergence
+from leapcde.solve.trace import draw_probe, value_and_divergence
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -32,7 +32,7 @@ def test_exact_trace_equals_the_jacobian():
 def test_hutchinson_is_unbiased(kind):
     f, h = field(), jnp.asarray(np.random.default_rng(0).normal(size=(1, 4)))
     many = jnp.repeat(h, 40_000, axis=0)
-    noise = draw_noise(jax.random.key(3), many.shape, kind).astype(jnp.float64)
+    noise = draw_probe(jax.random.key(3), many.shape, kind).astype(jnp.float64)
     estimates = np.asarray(value_and_divergence(f, many, noise)[1])
     exact = float(value_and_divergence(f, h, None)[1][0])
     standard_error = estimates.std() / np.sqrt(len(estimates))
@@ -64,4 +64,4 @@ def test_integrated_trace_is_the_log_determinant_of_the_flow():
 
 def test_unknown_noise():
     with pytest.raises(InputError, match="uniform"):
-        draw_noise(jax.random.key(0), (2,), "uniform")
+        draw_probe(jax.random.key(0), (2,), "uniform")

@@ -10,23 +10,23 @@ import pytest
 from leapcde.data.batch import pad
 from leapcde.data.read import as_series
 from leapcde.paths.batch import Batch, Recipe
-from leapcde.paths.interpolation import SCHEMES
+from leapcde.paths.interpolation import INTERPOLATIONS
 from leapcde.training.augment import noisy
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_noise_is_as_if_observations_had_errors(scheme):
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_noise_is_as_if_observations_had_errors(interpolation):
     """Rows without a value, channels never seen, single rows and padding included."""
     nan = np.nan
     rows = [([0, 1, 3, 4], [[1, nan, nan], [2, 5, nan], [nan, 1, nan], [4, 2, nan]]), ([2], [[1, 2, 3]])]
     obs = jax.tree.map(jnp.asarray, pad(as_series([(np.array(t, float), np.array(x, float)) for t, x in rows]), 6))
-    recipe = Recipe(scheme, intensity=True)
+    recipe = Recipe(interpolation, intensity=True)
     batch = Batch(obs, recipe.path(obs))
     seen = noisy(batch, 0.5, jax.random.key(1))
     errors = np.asarray(seen.obs.values - obs.values)
     assert (errors[np.asarray(obs.mask) == 0] == 0).all() and (errors[np.asarray(obs.mask) > 0] != 0).all()
     again = recipe.path(seen.obs)
-    if scheme in ("linear", "rectilinear"):
+    if interpolation in ("linear", "rectilinear"):
         for ours, theirs in zip(jax.tree.leaves(seen.X), jax.tree.leaves(again), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
     else:  # a curve and the lines between its errors: through the same points

@@ -24,8 +24,8 @@ from leapcde.errors import CheckpointError, InputError
 from leapcde.files import VERSION, atomic, load_file, restore, save_file, write_text
 from leapcde.models.registry import build
 from leapcde.paths.batch import Recipe
-from leapcde.training.fitted import Predictor
-from leapcde.training.preprocess import Frame
+from leapcde.training.fitted import FittedModel
+from leapcde.training.preprocess import Preprocessor
 
 TREE = {
     "weights": [np.array([[1.5, -0.0], [np.nan, np.inf]], np.float32), np.arange(3, dtype=np.int32)],
@@ -56,12 +56,12 @@ def fails(path: Path, *words: str, kind: str = "training") -> None:
 
 
 @pytest.fixture(scope="module")
-def predictor() -> Predictor:
+def fitted() -> FittedModel:
     rng = np.random.default_rng(0)
     series = as_series(rng.normal(size=(6, 5, 2)), target=list("abcabc"), static=rng.normal(size=6), channels=("hr", "bp"))
-    frame = Frame.learn(series, "classification", Recipe(intensity=True))
+    preprocessor = Preprocessor.learn(series, "classification", Recipe(intensity=True))
     options = {"hidden": 4, "width": 5, "depth": 1}
-    return Predictor(frame, build("ncde", frame.spec, seed=3, **options), "ncde", options)
+    return FittedModel(preprocessor, build("ncde", preprocessor.spec, seed=3, **options), "ncde", options)
 
 
 # What comes back
@@ -90,12 +90,12 @@ def test_same_content_same_bytes(tmp_path, saved):
     assert (tmp_path / "b").read_bytes() == saved.read_bytes()
 
 
-def test_predictor_round_trip(tmp_path, predictor):
-    predictor.save(tmp_path / "model.safetensors")
-    back = Predictor.load(tmp_path / "model.safetensors")
-    assert back.frame == predictor.frame and (back.name, back.options) == (predictor.name, predictor.options)
-    assert bits(eqx.filter(back.model, eqx.is_array)) == bits(eqx.filter(predictor.model, eqx.is_array))
-    assert jax.tree.structure(back.model) == jax.tree.structure(predictor.model)
+def test_predictor_round_trip(tmp_path, fitted):
+    fitted.save(tmp_path / "model.safetensors")
+    back = FittedModel.load(tmp_path / "model.safetensors")
+    assert back.preprocessor == fitted.preprocessor and (back.name, back.options) == (fitted.name, fitted.options)
+    assert bits(eqx.filter(back.model, eqx.is_array)) == bits(eqx.filter(fitted.model, eqx.is_array))
+    assert jax.tree.structure(back.model) == jax.tree.structure(fitted.model)
 
 
 # What cannot come back
@@ -172,7 +172,7 @@ def test_newer_version(saved, monkeypatch):
 def test_wrong_kind(saved):
     fails(saved, "'training' file", "'model' file is needed", kind="model")
     with pytest.raises(CheckpointError, match="'model' file is needed"):
-        Predictor.load(saved)
+        FittedModel.load(saved)
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_wrong_shape_and_missing_tensor(saved, like, words):
 
 
 @pytest.mark.parametrize("change", ["missing", "shape"])
-def test_predictor_with_wrong_weights(tmp_path, predictor, change):
-    weights = eqx.filter(predictor.model, eqx.is_inexact_array)
+def test_predictor_with_wrong_weights(tmp_path, fitted, change):
+    weights = eqx.filter(fitted.model, eqx.is_inexact_array)
     wrong = None if change == "missing" else jnp.zeros(9)
     weights = eqx.tree_at(lambda model: model.head.layer.weight, weights, wrong, is_leaf=lambda x: x is None)
-    about = {"model": predictor.name, "options": predictor.options, "frame": predictor.frame.to_json()}
+    about = {"model": fitted.name, "options": fitted.options, "preprocessor": fitted.preprocessor.to_json()}
     save_file(tmp_path / "a", "model", {"model": weights}, about)
     with pytest.raises(CheckpointError, match=r"does not fit this model: .*head\.layer\.weight"):
-        Predictor.load(tmp_path / "a")
+        FittedModel.load(tmp_path / "a")
 
 
 # Writing

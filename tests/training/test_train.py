@@ -16,17 +16,17 @@ import leapcde.training.loop as train_module
 from leapcde.data.read import as_series
 from leapcde.datasets.registry import load
 from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError
-from leapcde.models.baselines import fit_naive
+from leapcde.models.baselines import fit_baseline
 from leapcde.models.registry import build
 from leapcde.nn.losses import cross_entropy, path_loss, weight_norms
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import Predictor, learn
+from leapcde.training.fitted import FittedModel, learn
 from leapcde.training.history import History
 from leapcde.training.loop import fit
 from leapcde.training.metrics import measure
 from leapcde.training.predict import predict, targets
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 from leapcde.training.schedule import _plateaus, plan, rates
 
 TINY = {"hidden": 6, "width": 8}
@@ -37,8 +37,8 @@ def task():
     """Real physics, small: 96 Hopper windows to learn from."""
     data = load("hopper", drop_rate=0.3)
     train, validation = data.train.take(range(96)), data.validation.take(range(40))
-    frame = Frame.learn(train, "forecasting", Recipe())
-    return frame, frame.encode(train), frame.encode(validation)
+    preprocessor = Preprocessor.learn(train, "forecasting", Recipe())
+    return preprocessor, preprocessor.encode(train), preprocessor.encode(validation)
 
 
 def leaves(model):
@@ -50,10 +50,10 @@ def same_bits(a, b) -> bool:
 
 
 def run(task, model="leap", **settings):
-    frame, train, validation = task
+    preprocessor, train, validation = task
     extra = {key: settings.pop(key) for key in ("checkpoint", "on_epoch") if key in settings}
-    config = TrainConfig(**{"epochs": 3, "batch": 16, "rate": 3e-3, **settings})
-    made = build(model, frame.spec, seed=config.seed, **TINY, **({"decoder_steps": 6} if model == "leap" else {}))
+    config = TrainConfig(**{"epochs": 3, "batch_size": 16, "learning_rate": 3e-3, **settings})
+    made = build(model, preprocessor.spec, seed=config.seed, **TINY, **({"decoder_steps": 6} if model == "leap" else {}))
     return fit(made, "forecasting", train, validation, config, metric="mse", **extra)
 
 
@@ -98,7 +98,7 @@ def test_resume_refuses_other_settings(task, tmp_path):
     path = tmp_path / "training.safetensors"
     run(task, "ncde", epochs=1, checkpoint=path)
     with pytest.raises(CheckpointError, match="other settings"):
-        run(task, "ncde", epochs=1, rate=1e-4, checkpoint=path)
+        run(task, "ncde", epochs=1, learning_rate=1e-4, checkpoint=path)
 
 
 COMMAND = [sys.executable, "-m", "leapcde.cli", "train", "hopper", "--model", "ncde", "--quiet", "--epochs", "4"]
@@ -133,7 +133,7 @@ def test_training_step_is_traced_once(task, monkeypatch):
     traced = []
     original = train_module.task_loss
     monkeypatch.setattr(train_module, "task_loss", lambda *args: traced.append(1) or original(*args))
-    run(task, "ncde", epochs=4, schedule="cosine", batch=13)
+    run(task, "ncde", epochs=4, schedule="cosine", batch_size=13)
     assert len(train) == 1
     # One trace of the scan's body for its type, one inside the gradient at most.
     assert len(traced) <= 2
@@ -141,7 +141,7 @@ def test_training_step_is_traced_once(task, monkeypatch):
 
 def test_divergence_rolls_back_and_gives_up_with_a_message(task):
     with pytest.raises(TrainingError, match="lower the rate"):
-        run(task, "ncde", rate=1e30, clip=None)
+        run(task, "ncde", learning_rate=1e30, clip=None)
 
 
 def test_divergence_later_keeps_the_best(task, monkeypatch):
@@ -155,10 +155,10 @@ def test_divergence_later_keeps_the_best(task, monkeypatch):
 
     monkeypatch.setattr(train_module, "_epoch", broken)
     with pytest.warns(LeapWarning, match="best weights so far are kept"):
-        fitted = run(task, "ncde", epochs=5)
+        trained = run(task, "ncde", epochs=5)
     assert tried == [0, 1, 2, 3]
-    assert len(fitted.history.rows) == 2
-    assert all(np.isfinite(leaf).all() for leaf in leaves(fitted.model))
+    assert len(trained.history.rows) == 2
+    assert all(np.isfinite(leaf).all() for leaf in leaves(trained.model))
 
 
 def test_halved_rate_is_used_after_a_rollback(task, monkeypatch):
@@ -171,18 +171,18 @@ def test_halved_rate_is_used_after_a_rollback(task, monkeypatch):
         return original(step, config, state, train, history, halvings, on_step)
 
     monkeypatch.setattr(train_module, "_epoch", once)
-    rates = run(task, "ncde", schedule="constant").history.column("rate")
+    rates = run(task, "ncde", schedule="constant").history.column("learning_rate")
     assert rates == pytest.approx([3e-3, 1.5e-3, 1.5e-3])
 
 
 def test_patience_stops_on_the_loss_named(task):
-    fitted = run(task, "ncde", epochs=50, patience=2, rate=1e-12, schedule="constant", stop_on="validation")
-    assert "val_loss did not improve for 2 epochs" in fitted.stopped
-    assert len(fitted.history.rows) < 50
+    trained = run(task, "ncde", epochs=50, patience=2, learning_rate=1e-12, schedule="constant", stop_on="validation")
+    assert "val_loss did not improve for 2 epochs" in trained.stopped
+    assert len(trained.history.rows) < 50
 
 
 def test_schedules():
-    config = TrainConfig(epochs=10, rate=1.0, schedule="cosine")
+    config = TrainConfig(epochs=10, learning_rate=1.0, schedule="cosine")
     assert rates(config, History(), 0, 4)[0] == 1.0
     assert rates(config, History(), 9, 4)[-1] < 0.01
     assert np.all(np.diff(rates(config, History(), 3, 100)) < 0)
@@ -195,11 +195,11 @@ def test_schedules():
 
 def test_plan_uses_every_sample(task):
     _, train, _ = task
-    pieces = plan(train, TrainConfig(batch=10), 0)
+    pieces = plan(train, TrainConfig(batch_size=10), 0)
     used = np.concatenate([order.ravel() for _, order in pieces])
     assert len(used) == 100
     assert len(np.unique(used)) == 96
-    assert not np.array_equal(used, np.concatenate([o.ravel() for _, o in plan(train, TrainConfig(batch=10), 1)]))
+    assert not np.array_equal(used, np.concatenate([o.ravel() for _, o in plan(train, TrainConfig(batch_size=10), 1)]))
 
 
 def test_one_class_in_validation_falls_back_to_the_loss(tmp_path):
@@ -208,14 +208,14 @@ def test_one_class_in_validation_falls_back_to_the_loss(tmp_path):
     train = as_series(rng.normal(size=(24, 6, 1)) + label[:, None, None], target=label)
     validation = train.take(np.flatnonzero(label == 1))
     options, path = {"hidden": 4, "width": 4}, tmp_path / "training.safetensors"
-    config = TrainConfig(epochs=3, rate=1e-2)
-    start = build("ncde", Frame.learn(train, "classification", Recipe()).spec, seed=0, **options)
+    config = TrainConfig(epochs=3, learning_rate=1e-2)
+    start = build("ncde", Preprocessor.learn(train, "classification", Recipe()).spec, seed=0, **options)
     for _ in range(2):  # the second time from its checkpoint
         with pytest.warns(LeapWarning, match="one class only"):
-            _, fitted = learn(
+            _, trained = learn(
                 train, validation, task="classification", model="ncde", options=options, config=config, checkpoint=path
             )
-        assert not same_bits(fitted.model, start)
+        assert not same_bits(trained.model, start)
 
 
 def test_infinite_weights_are_divergence_even_with_a_finite_loss(task, monkeypatch):
@@ -237,8 +237,8 @@ def test_scores_that_are_not_finite_are_no_metric():
 
 
 def test_failed_adaptive_solve_is_a_clear_error(task):
-    frame, _, validation = task
-    model = build("ncde", frame.spec, **TINY, solver="adaptive-tsit5", solver_options={"max_steps": 2})
+    preprocessor, _, validation = task
+    model = build("ncde", preprocessor.spec, **TINY, solver="adaptive-tsit5", solver_options={"max_steps": 2})
     with pytest.raises(SolveError, match="max_steps"):
         predict(model, validation)
 
@@ -246,29 +246,31 @@ def test_failed_adaptive_solve_is_a_clear_error(task):
 def test_regression_is_measured_in_the_units_of_the_target():
     rng = np.random.default_rng(0)
     series = as_series(rng.normal(size=(30, 5, 1)), target=1000 + 100 * rng.normal(size=30))
-    predictor, _ = learn(series, series, task="regression", model="ncde", options=TINY, config=TrainConfig(epochs=1))
-    error = predictor.predict(series) - series.target
-    np.testing.assert_allclose(predictor.evaluate(series)["mae"], np.abs(error).mean(), rtol=1e-3)
-    np.testing.assert_allclose(predictor.evaluate(series)["mse"], (error**2).mean(), rtol=1e-3)
+    fitted, _ = learn(series, series, task="regression", model="ncde", options=TINY, config=TrainConfig(epochs=1))
+    error = fitted.predict(series) - series.target
+    np.testing.assert_allclose(fitted.evaluate(series)["mae"], np.abs(error).mean(), rtol=1e-3)
+    np.testing.assert_allclose(fitted.evaluate(series)["mse"], (error**2).mean(), rtol=1e-3)
 
 
 def test_bursts_that_single_precision_cannot_tell_apart_are_reported():
     times = np.concatenate([day * 86_400 + np.arange(20) * 0.01 for day in range(6)])
     series = as_series([(times, np.linspace(1, 2, 120))] * 4, target=np.arange(4) % 2)
-    frame = Frame.learn(series, "classification", Recipe())
+    preprocessor = Preprocessor.learn(series, "classification", Recipe())
     with pytest.warns(LeapWarning, match="too close"):
-        path = frame.encode(series)[0].batch.X
+        path = preprocessor.encode(series)[0].batch.X
     # Still a ramp: knots that share a time share a value near their own, not the channel's last one.
-    assert np.abs(np.asarray(path.values[0, :, 1]) - frame.scaler.scale(np.linspace(1, 2, 120)[:, None])[:, 0]).max() < 0.7
+    assert (
+        np.abs(np.asarray(path.values[0, :, 1]) - preprocessor.scaler.scale(np.linspace(1, 2, 120)[:, None])[:, 0]).max() < 0.7
+    )
 
 
 def test_rows_without_observations_change_nothing():
     """Training drops such rows; a file at prediction time may have them again."""
     plain = as_series([([0.0, 1.0, 3.0], [1.0, 2.0, 0.0])] * 4, target=np.arange(4) % 2)
     holes = as_series([([0.0, 1.0, 2.0, 3.0], [1.0, 2.0, np.nan, 0.0])] * 4)
-    frame = Frame.learn(plain, "classification", Recipe("hermite"))
-    predictor = Predictor(frame, build("ncde", frame.spec, **TINY), "ncde", TINY)
-    assert np.array_equal(predictor.raw(plain), predictor.raw(holes))
+    preprocessor = Preprocessor.learn(plain, "classification", Recipe("hermite"))
+    fitted = FittedModel(preprocessor, build("ncde", preprocessor.spec, **TINY), "ncde", TINY)
+    assert np.array_equal(fitted.raw(plain), fitted.raw(holes))
 
 
 def test_weight_penalty_changes_training_but_no_metric(task):
@@ -300,8 +302,8 @@ def test_adamw_decays_weights(task):
     "bad",
     [
         {"epochs": 0},
-        {"rate": -1},
-        {"rate": float("nan")},
+        {"learning_rate": -1},
+        {"learning_rate": float("nan")},
         {"schedule": "linear"},
         {"optimizer": "sgd"},
         {"patience": 0},
@@ -336,10 +338,10 @@ def test_path_loss_against_a_loop():
 
 
 def test_naive_forecasts(task):
-    frame, train, _ = task
+    preprocessor, train, _ = task
     batch = train[0].batch
-    last = np.asarray(fit_naive("last-value", frame.spec, targets(train))(batch).prediction)
-    trend = np.asarray(fit_naive("linear-trend", frame.spec, targets(train))(batch).prediction)
+    last = np.asarray(fit_baseline("last-value", preprocessor.spec, targets(train))(batch).prediction)
+    trend = np.asarray(fit_baseline("linear-trend", preprocessor.spec, targets(train))(batch).prediction)
     for b in range(3):
         for c in range(2):
             seen = np.asarray(batch.obs.mask[b, :, c]) > 0
@@ -350,13 +352,13 @@ def test_naive_forecasts(task):
 
 
 def test_save_and_load_give_the_same_bits(task, three_epochs, tmp_path):
-    frame, _, _ = task
+    preprocessor, _, _ = task
     data = load("hopper", drop_rate=0.3).test.take(range(5))
     options = {**TINY, "decoder_steps": 6}
-    saved = Predictor(frame, three_epochs.model, "leap", options)
+    saved = FittedModel(preprocessor, three_epochs.model, "leap", options)
     saved.save(tmp_path / "m.safetensors")
-    loaded = Predictor.load(tmp_path / "m.safetensors")
-    assert loaded.frame == frame
+    loaded = FittedModel.load(tmp_path / "m.safetensors")
+    assert loaded.preprocessor == preprocessor
     assert np.array_equal(loaded.predict(data), saved.predict(data))
     for key, value in saved.path(data).items():
         assert np.array_equal(value, loaded.path(data)[key])

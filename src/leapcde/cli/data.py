@@ -20,8 +20,8 @@ Choose = Annotated[
 @command(data_app, name="list")
 def data_list(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
     """List the data sets, whether their files are there, and what each lets you choose."""
-    from leapcde.datasets.protocol import choices_of
     from leapcde.datasets.registry import DATASETS, find_data_dir, state
+    from leapcde.datasets.source import dataset_options_of
 
     where = find_data_dir(data_dir)
     rows = [
@@ -31,7 +31,7 @@ def data_list(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = Fa
             "task": source.task,
             "licence": source.about.licence,
             "state": state(name, data_dir),
-            "choices": choices_of(source),
+            "dataset_options": dataset_options_of(source),
         }
         for name, source in DATASETS.items()
     ]
@@ -39,7 +39,7 @@ def data_list(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = Fa
         return print_json({"directory": where, "datasets": rows})
     for row in rows:
         typer.echo(f"{row['name']}: {row['title']} ({row['task']}; {row['state']})")
-        typer.echo("  " + (", ".join(f"{key}={value}" for key, value in row["choices"].items()) or "no choices") + "\n")
+        typer.echo("  " + (", ".join(f"{key}={value}" for key, value in row["dataset_options"].items()) or "no options") + "\n")
     typer.echo("uea:NAME: a problem of the UEA/UCR archive below DATA_DIR/uea; or give the path of a .ts file")
     typer.echo(f"data directory: {where}")
 

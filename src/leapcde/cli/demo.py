@@ -9,19 +9,19 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from leapcde.cli.run import Result, RunConfig, run
-from leapcde.datasets.protocol import Dataset
 from leapcde.datasets.registry import load
+from leapcde.datasets.source import Dataset
 from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.files import write_text
-from leapcde.models.baselines import fit_naive, naive_for
+from leapcde.models.baselines import baselines_for, fit_baseline
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import Predictor
+from leapcde.training.fitted import FittedModel
 from leapcde.training.predict import targets
 from leapcde.training.progress import Hooks
 
 DROP = 0.3
-TRAIN: dict[str, Any] = {"epochs": 16, "batch": 64, "rate": 4e-3}
+TRAIN: dict[str, Any] = {"epochs": 16, "batch_size": 64, "learning_rate": 4e-3}
 SIZE: dict[str, Any] = {"hidden": 32, "width": 32, "depth": 2}
 OPTIONS: dict[str, dict[str, Any]] = {"leap": {**SIZE, "f_width": 64, "decoder_steps": 12}, "ncde": SIZE}
 
@@ -33,11 +33,11 @@ class Watch(Protocol):
 class Demo(NamedTuple):
     data: Dataset
     results: dict[str, list[Result]]  # by model, one a seed
-    naive: dict[str, Predictor]
+    naive: dict[str, FittedModel]
 
     def rows(self) -> list[dict[str, Any]]:
         """Test MSE in standardised units, worst first."""
-        found = [_row(name, [self.naive[name].evaluate(self.data.test)["mse"]], "naive") for name in self.naive]
+        found = [_row(name, [self.naive[name].evaluate(self.data.test)["mse"]], "baselines") for name in self.naive]
         for name, results in self.results.items():
             found.append(_row(name, [r.metrics["test"]["mse"] for r in results], f"{results[0].parameters:,} parameters"))
         return sorted(found, key=lambda row: -row["mean"])
@@ -53,9 +53,12 @@ def demo(seeds: list[int], watch: Watch, *, epochs: int | None = None, models: t
             config = RunConfig("hopper", name, DROP, OPTIONS[name], train=train)
             with watch(f"{name} seed {seed}", train.epochs, "mse") as hooks:
                 results.setdefault(name, []).append(run(config, data, on_epoch=hooks.on_epoch, on_step=hooks.on_step))
-    frame = results[models[-1]][0].predictor.frame
-    known = targets(frame.encode(data.train))
-    naive = {name: Predictor(frame, fit_naive(name, frame.spec, known), name, {}) for name in naive_for(data.task)}
+    preprocessor = results[models[-1]][0].fitted.preprocessor
+    known = targets(preprocessor.encode(data.train))
+    naive = {
+        name: FittedModel(preprocessor, fit_baseline(name, preprocessor.spec, known), name, {})
+        for name in baselines_for(data.task)
+    }
     return Demo(data, results, naive)
 
 
@@ -91,13 +94,13 @@ def _mean_std(row: dict[str, Any]) -> str:
     return f"{row['mean']:.4f} ± {row['std']:.4f}" if row["seeds"] > 1 else f"{row['mean']:.4f}"
 
 
-def _predictors(found: Demo) -> dict[str, Predictor]:
-    return {**{name: results[0].predictor for name, results in found.results.items()}, **found.naive}
+def _predictors(found: Demo) -> dict[str, FittedModel]:
+    return {**{name: results[0].fitted for name, results in found.results.items()}, **found.naive}
 
 
 def _horizon(found: Demo):
-    frame = next(iter(_predictors(found).values())).frame
-    truth = frame.encode_target(np.asarray(found.data.test.target))
+    preprocessor = next(iter(_predictors(found).values())).preprocessor
+    truth = preprocessor.encode_target(np.asarray(found.data.test.target))
     errors = {name: ((p.raw(found.data.test) - truth) ** 2).mean((0, 2)) for name, p in _predictors(found).items()}
     return plots.plot_horizon(errors, "MSE")
 
@@ -117,14 +120,14 @@ def _forecasts(found: Demo) -> list[str]:
 
 
 def _scale(found: Demo) -> tuple[float, ...]:
-    return next(iter(_predictors(found).values())).frame.scaler.std
+    return next(iter(_predictors(found).values())).preprocessor.scaler.std
 
 
 def _paths(found: Demo) -> list[str]:
     if "leap" not in found.results:
         return []
-    predictor, one = found.results["leap"][0].predictor, found.data.test.take([0])
-    path = {key: array[0] for key, array in predictor.path(one).items()}
+    fitted, one = found.results["leap"][0].fitted, found.data.test.take([0])
+    path = {key: array[0] for key, array in fitted.path(one).items()}
     channels = [(c, one.channels[c]) for c in (1, 4, 5)]
     image = plots.as_image(plots.plot_paths(path, one.sample(0), channels), "X against Y")
     caption = "X is the interpolation of the observations, Y the path that LEAP learned in its place; shaded: Y stands still."

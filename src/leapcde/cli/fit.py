@@ -92,7 +92,7 @@ def fit(
     from leapcde.cli.own import own_run
     from leapcde.paths.batch import Recipe
 
-    training = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
+    training = {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "schedule": schedule, "patience": patience}
     training |= {"class_weight": "balanced" if balanced else None, "weight_penalty": weight_penalty, "noise": noise}
     training["seed"] = seed
     columns = _columns(file, id, time, target, values, static, window, horizon, task)

@@ -146,7 +146,7 @@ def train(
         hint = "for a table use 'leapcde fit'" if Path(data).exists() else "'leapcde data list' shows them"
         raise InputError(f"{data!r} is not a data set; {hint}")
     is_file = Path(data).suffix == ".ts"
-    given = {"epochs": epochs, "batch": batch, "rate": rate, "schedule": schedule, "patience": patience}
+    given = {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "schedule": schedule, "patience": patience}
     given |= {"weight_penalty": weight_penalty, "noise": noise, "class_weight": "balanced" if balanced else None}
     settings = {"seed": seed, **(presets("paper").paper_training(data) if paper else {})}
     settings |= {key: value for key, value in given.items() if value is not None}
@@ -163,7 +163,7 @@ def train(
         train=TrainConfig(**settings),
         data_dir=None if data_dir is None else str(data_dir),
         digest=digest_of(data) if is_file else None,
-        choices=name_values(protocol or [], "--protocol", "words=all"),
+        dataset_options=name_values(protocol or [], "--protocol", "words=all"),
     )
     folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
     do_run(config, load_data(config), folder, quiet=quiet, as_json=as_json)
@@ -172,10 +172,10 @@ def train(
 @command(app)
 def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
     """Test a trained run again on its own data, beside the naive models."""
-    from leapcde.cli.run import naive_metrics
+    from leapcde.cli.run import baseline_metrics
 
-    _, predictor, data = _open(run, data_dir)
-    found = {"test": predictor.evaluate(data.test), **naive_metrics(data, predictor.frame)}
+    _, fitted, data = _open(run, data_dir)
+    found = {"test": fitted.evaluate(data.test), **baseline_metrics(data, fitted.preprocessor)}
     return print_json(found) if as_json else print_metrics(found)
 
 
@@ -195,13 +195,13 @@ def predict(
     from leapcde.estimators.load import load
     from leapcde.files import write_text
 
-    config, predictor = open_run(run)
+    config, fitted = open_run(run)
     conformal = None if coverage is None else load(run).conformal_
-    table = predictions_table(config, predictor, file, conformal=conformal, coverage=coverage)
+    table = predictions_table(config, fitted, file, conformal=conformal, coverage=coverage)
     text = table.to_csv(index=False)
     if out is not None:
         write_text(out, text)
-    if predictor.frame.task == "classification" and config.train.class_weight and not quiet:
+    if fitted.preprocessor.task == "classification" and config.train.class_weight and not quiet:
         typer.echo("note: p(...) are no frequencies: training weighed rare classes up; 'fit --not-balanced' does not", err=True)
     if as_json:
         return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
@@ -225,9 +225,9 @@ def explain(
     """Draw X against the learned path Y with its speed, as PNG and as one HTML page."""
     from leapcde.explain.explanation import explain as draw
 
-    _, predictor, data = _open(run, data_dir)
+    _, fitted, data = _open(run, data_dir)
     files = draw(
-        predictor, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
+        fitted, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
     )
     if as_json:
         return print_json({"files": [str(file) for file in files]})
@@ -282,9 +282,9 @@ def _open(run: Path, data_dir: Path | None):
 
     from leapcde.cli.run import load_data, open_run
 
-    config, predictor = open_run(run)
+    config, fitted = open_run(run)
     config = replace(config, data_dir=str(data_dir)) if data_dir else config
-    return config, predictor, load_data(config)
+    return config, fitted, load_data(config)
 
 
 if __name__ == "__main__":

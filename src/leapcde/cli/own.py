@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from leapcde.cli.run import RunConfig, load_data
-from leapcde.datasets.protocol import Dataset
+from leapcde.datasets.source import Dataset
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
 
@@ -20,6 +20,6 @@ def own_run(asked: RunConfig, training: dict[str, Any]) -> tuple[RunConfig, Data
         chosen.pop("class_weight", None)
     config = TrainConfig(**chosen)
     channels = asked.recipe.channels(loaded.train.values.shape[1])
-    shape = (channels, loaded.train.lengths, config.batch)
-    suited = auto.model_options(asked.model, *shape, task=loaded.task, scheme=asked.recipe.scheme)
+    shape = (channels, loaded.train.lengths, config.batch_size)
+    suited = auto.model_options(asked.model, *shape, task=loaded.task, interpolation=asked.recipe.interpolation)
     return replace(asked, options={**suited, **asked.options}, train=config), loaded

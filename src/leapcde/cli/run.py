@@ -13,24 +13,24 @@ import numpy as np
 from leapcde.datasets import registry as datasets
 from leapcde.datasets import table_file
 from leapcde.datasets._io.cache import digest
-from leapcde.datasets.protocol import Dataset
+from leapcde.datasets.source import Dataset
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.intervals import Conformal
 from leapcde.files import json_text, write_text
-from leapcde.models.baselines import fit_naive, naive_for
+from leapcde.models.baselines import baselines_for, fit_baseline
 from leapcde.models.registry import count_parameters
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import Predictor, Trainer
+from leapcde.training.fitted import FittedModel, Trainer
 from leapcde.training.history import History
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What is run. `data` is the name of a data set or a file; a table needs `columns`, a data set has `choices`."""
+    """What is run. `data` is the name of a data set or a file; a table needs `columns`, a data set has `dataset_options`."""
 
     data: str
     model: str = "leap"
@@ -41,12 +41,14 @@ class RunConfig:
     columns: table_file.Columns | None = None
     data_dir: str | None = None
     digest: str | None = None  # of the file: a run stays bound to the data it saw
-    choices: dict[str, Any] = field(default_factory=dict)  # of the data set's protocol, where not its defaults
+    dataset_options: dict[str, Any] = field(default_factory=dict)  # of the data set's protocol, where not its defaults
 
     def to_json(self) -> dict[str, Any]:
         parts = {"recipe": self.recipe.to_json(), "train": self.train.to_json()}
         columns = None if self.columns is None else self.columns.to_json()
-        plain = {key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir", "digest", "choices")}
+        plain = {
+            key: getattr(self, key) for key in ("data", "model", "drop", "options", "data_dir", "digest", "dataset_options")
+        }
         return {**plain, **parts, "columns": columns}
 
     @classmethod
@@ -58,7 +60,7 @@ class RunConfig:
 
 class Result(NamedTuple):
     trainer: Trainer  # with the data as it was trained on
-    predictor: Predictor
+    fitted: FittedModel
     history: History
     metrics: dict[str, dict[str, float]]  # by split
     metric: str
@@ -72,7 +74,7 @@ def load_data(config: RunConfig) -> Dataset:
         raise InputError(f"{config.data} has changed since this run was trained; its split would be another one. Train again")
     if config.columns is not None:
         return table_file.load(Path(config.data), config.columns, drop_rate=config.drop)
-    return datasets.load(config.data, data_dir=config.data_dir, drop_rate=config.drop, **config.choices)
+    return datasets.load(config.data, data_dir=config.data_dir, drop_rate=config.drop, **config.dataset_options)
 
 
 def digest_of(file: str) -> str:
@@ -96,19 +98,19 @@ def run(
         _check_folder(folder, config)
     trainer = trainer_of(config, data)
     if data.test.target is not None:
-        trainer.frame.encode_target(data.test.target)  # a label that training never sees must fail now, not after hours
+        trainer.preprocessor.encode_target(data.test.target)  # a label that training never sees must fail now, not after hours
     if folder is not None:
         write_text(folder / CONFIG, json.dumps(config.to_json(), indent=2))
     checkpoint = None if folder is None else folder / TRAINING
-    predictor, fitted = trainer.fit(on_epoch=on_epoch, on_step=on_step, checkpoint=checkpoint)
-    seconds = sum(fitted.history.column("seconds"))
-    metrics = {"validation": predictor.evaluate(data.validation), "test": predictor.evaluate(data.test)}
+    fitted, trained = trainer.fit(on_epoch=on_epoch, on_step=on_step, checkpoint=checkpoint)
+    seconds = sum(trained.history.column("seconds"))
+    metrics = {"validation": fitted.evaluate(data.validation), "test": fitted.evaluate(data.test)}
     result = Result(
-        trainer, predictor, fitted.history, metrics, trainer.metric, count_parameters(fitted.model), seconds, fitted.stopped
+        trainer, fitted, trained.history, metrics, trainer.metric, count_parameters(trained.model), seconds, trained.stopped
     )
     if folder is not None:
-        conformal = calibrated(predictor, data)
-        save_model(folder / MODEL, config, data, predictor, conformal)
+        conformal = calibrated(fitted, data)
+        save_model(folder / MODEL, config, data, fitted, conformal)
         write_text(folder / RESULT, json_text(summary(config, result, data, conformal), indent=2))
     return result
 
@@ -119,7 +121,7 @@ def trainer_of(config: RunConfig, data: Dataset) -> Trainer:
     return Trainer.make(data.train, data.validation, config=config.train, **parts)
 
 
-def save_model(path: Path, config: RunConfig, data: Dataset, predictor: Predictor, conformal: Conformal | None) -> None:
+def save_model(path: Path, config: RunConfig, data: Dataset, fitted: FittedModel, conformal: Conformal | None) -> None:
     """The model as `leapcde.load` reads it: an estimator that knows the file's columns, with errors for intervals.
 
     These are errors on the validation data, which chose the weights: the coverage in the result says how well they hold.
@@ -129,31 +131,31 @@ def save_model(path: Path, config: RunConfig, data: Dataset, predictor: Predicto
     names += ("horizon", "window") if data.task == "forecasting" else ()
     params = {name: columns[name] or None for name in names if name in columns}
     arrays = {} if conformal is None else {"conformal": {"errors": conformal.errors}}
-    predictor.save(path, about={"estimator": {"params": params, "window": columns.get("window")}}, arrays=arrays)
+    fitted.save(path, about={"estimator": {"params": params, "window": columns.get("window")}}, arrays=arrays)
 
 
-def calibrated(predictor: Predictor, data: Dataset) -> Conformal | None:
+def calibrated(fitted: FittedModel, data: Dataset) -> Conformal | None:
     """How far off the predictions of numbers are on the validation data."""
     if data.task == "classification":
         return None
-    return Conformal.learn(np.asarray(data.validation.target, float), predictor.predict(data.validation))
+    return Conformal.learn(np.asarray(data.validation.target, float), fitted.predict(data.validation))
 
 
-def coverage(predictor: Predictor, data: Dataset, conformal: Conformal | None, share: float = 0.9) -> float | None:
+def coverage(fitted: FittedModel, data: Dataset, conformal: Conformal | None, share: float = 0.9) -> float | None:
     """How many of the test's truths lie in intervals that promise `share`; None for classes."""
     if conformal is None:
         return None
     truth = np.asarray(data.test.target, float)
-    low, high = conformal.around(predictor.predict(data.test), share)
+    low, high = conformal.around(fitted.predict(data.test), share)
     return float(np.mean(((low <= truth) & (truth <= high))[~np.isnan(truth)]))
 
 
-def naive_metrics(data: Dataset, frame: Frame) -> dict[str, dict[str, float]]:
+def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dict[str, float]]:
     """Test metrics of what needs no learning, by name."""
-    found, known = {}, frame.encode_target(np.asarray(data.train.target))
-    for name in naive_for(data.task):
-        model = fit_naive(name, frame.spec, known)
-        found[name] = Predictor(frame, model, name, {}).evaluate(data.test)
+    found, known = {}, preprocessor.encode_target(np.asarray(data.train.target))
+    for name in baselines_for(data.task):
+        model = fit_baseline(name, preprocessor.spec, known)
+        found[name] = FittedModel(preprocessor, model, name, {}).evaluate(data.test)
     return found
 
 
@@ -161,12 +163,12 @@ def summary(config: RunConfig, result: Result, data: Dataset, conformal: Conform
     """What a run's result file holds."""
     return {
         "config": config.to_json(),
-        "protocol": data.protocol,
+        "protocol": data.options,
         "samples": {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)},
         "metric": result.metric,
         "metrics": result.metrics,
-        "naive": naive_metrics(data, result.predictor.frame),
-        "coverage of 90 % intervals": coverage(result.predictor, data, conformal),
+        "baselines": baseline_metrics(data, result.fitted.preprocessor),
+        "coverage of 90 % intervals": coverage(result.fitted, data, conformal),
         "parameters": result.parameters,
         "seconds": result.seconds,
         "stopped": result.stopped,
@@ -174,14 +176,14 @@ def summary(config: RunConfig, result: Result, data: Dataset, conformal: Conform
     }
 
 
-def open_run(folder: Path) -> tuple[RunConfig, Predictor]:
+def open_run(folder: Path) -> tuple[RunConfig, FittedModel]:
     """A saved run: what was asked, and the trained model."""
     if not folder.is_dir():
         raise InputError(f"there is no run folder {folder}; 'leapcde fit' and 'leapcde train' make one")
     config = read_config(folder)
     if not (folder / MODEL).exists():
         raise CheckpointError(f"the training of {folder} is not finished: repeat the command that made it to go on with it")
-    return config, Predictor.load(folder / MODEL)
+    return config, FittedModel.load(folder / MODEL)
 
 
 def read_config(folder: Path) -> RunConfig:
@@ -196,9 +198,9 @@ def read_config(folder: Path) -> RunConfig:
 
 def _settled(config: RunConfig, data: Dataset) -> RunConfig:
     """With the window that the data suggested if none was given: predictions look back as far as training did."""
-    if config.columns is None or "window" not in data.protocol:
+    if config.columns is None or "window" not in data.options:
         return config
-    return replace(config, columns=replace(config.columns, window=data.protocol["window"]))
+    return replace(config, columns=replace(config.columns, window=data.options["window"]))
 
 
 def _check_folder(folder: Path, config: RunConfig) -> None:

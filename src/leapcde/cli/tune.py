@@ -14,7 +14,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from leapcde.cli.run import RunConfig, run, trainer_of
-from leapcde.datasets.protocol import Dataset
+from leapcde.datasets.source import Dataset
 from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
 from leapcde.files import json_text, write_text
 from leapcde.models.registry import options_of
@@ -24,7 +24,7 @@ from leapcde.training.metrics import LOWER_IS_BETTER
 JOURNAL, CONFIG, BEST = "study.journal", "study.json", "best"
 SHOWN = 5
 Space = dict[str, tuple[Any, ...]]  # values to choose from, by name
-TRAINING = ("rate", "weight_penalty")  # names in a space that are not options of the model
+TRAINING = ("learning_rate", "weight_penalty")  # names in a space that are not options of the model
 SIZES = {"hidden": (12, 96), "width": (24, 160), "depth": (1, 4)}
 
 
@@ -100,10 +100,12 @@ def suggested(config: RunConfig, trial: optuna.Trial | optuna.trial.FrozenTrial,
     }
     if "alpha" in known:
         options["alpha"] = trial.suggest_float("alpha", 1e-4, 10.0, log=True)
-    train = replace(config.train, rate=trial.suggest_float("rate", 3e-4, 1e-2, log=True))
-    scheme = trial.suggest_categorical("path", ["natural", "linear", "rectilinear"])
-    recipe = replace(config.recipe, scheme=scheme, intensity=trial.suggest_categorical("intensity", [False, True]))
-    if scheme in CAUSAL:  # a path to stream along, which has no steps (decision 10)
+    train = replace(config.train, learning_rate=trial.suggest_float("learning_rate", 3e-4, 1e-2, log=True))
+    interpolation = trial.suggest_categorical("path", ["natural", "linear", "rectilinear"])
+    recipe = replace(
+        config.recipe, interpolation=interpolation, intensity=trial.suggest_categorical("intensity", [False, True])
+    )
+    if interpolation in CAUSAL:  # a path to stream along, which has no steps (decision 10)
         options |= dict.fromkeys({"steps", "encoder_steps"} & known.keys())
     return replace(config, options={**config.options, **options}, train=train, recipe=recipe)
 
@@ -116,8 +118,8 @@ def _try(trial: optuna.Trial, config: RunConfig, data: Dataset, metric: str) -> 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeapWarning)  # said once, when the first trainer was made
-        _, fitted = trainer_of(config, data).fit(on_epoch=report)
-    return fitted.history.best(metric)[metric]
+        _, trained = trainer_of(config, data).fit(on_epoch=report)
+    return trained.history.best(metric)[metric]
 
 
 def _open(folder: Path, metric: str, seed: int) -> optuna.Study:

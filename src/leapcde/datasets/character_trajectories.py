@@ -20,7 +20,7 @@ from leapcde.data.series import Series
 from leapcde.datasets._io.archive import open_zip
 from leapcde.datasets._io.cache import Made, prepared
 from leapcde.datasets._io.ts_file import Cases, parse_ts
-from leapcde.datasets.protocol import About, Figure, Read, Source
+from leapcde.datasets.source import About, PublishedNumber, Read, Source
 from leapcde.errors import InputError, LeapWarning
 
 CHANNELS = ("x", "y", "force")
@@ -31,7 +31,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Choices:
+class Options:
     lengths: Literal["own", "padded"] = "own"  # padded: the last value is repeated up to the longest, as in the paper
 
 
@@ -47,7 +47,7 @@ def load(data_dir: str | Path) -> Series:
     return series
 
 
-def files(data_dir: Path, choices: Any = None) -> list[Path]:
+def files(data_dir: Path, options: Any = None) -> list[Path]:
     path = data_dir / FILE
     if not path.is_file():
         raise InputError(
@@ -57,12 +57,12 @@ def files(data_dir: Path, choices: Any = None) -> list[Path]:
     return [path]
 
 
-def read(data_dir: Path, choices: Choices) -> Read:
+def read(data_dir: Path, options: Options) -> Read:
     path = files(data_dir)[0]
     arrays, notes = prepared("character-trajectories", [path], {"version": VERSION}, data_dir, lambda: _prepare(path))
     series = Series(arrays["times"], arrays["values"], arrays["offsets"], CHANNELS, arrays["target"])
     _compare(series, path)
-    return Read(series if choices.lengths == "own" else padded(series), notes)
+    return Read(series if options.lengths == "own" else padded(series), notes)
 
 
 def padded(series: Series) -> Series:
@@ -138,7 +138,7 @@ def _compare(series: Series, path: Path) -> None:
 SOURCE = Source(
     name="character-trajectories",
     task="classification",
-    choices=Choices,
+    options=Options,
     files=files,
     read=read,
     about=About(
@@ -148,11 +148,11 @@ SOURCE = Source(
         "Bagnall et al., The UEA multivariate time series classification archive, 2018, arXiv:1811.00075",
         page="https://www.timeseriesclassification.com/description.php?Dataset=CharacterTrajectories",
         figures=(
-            Figure("samples", SAMPLES, len),
-            Figure("classes", 20, lambda series: len(np.unique(np.asarray(series.target)))),
-            Figure("shortest", SHORTEST, lambda series: int(series.lengths.min())),
-            Figure("longest", LONGEST, lambda series: int(series.lengths.max())),
-            Figure("channels", 3, lambda series: len(series.channels)),
+            PublishedNumber("samples", SAMPLES, len),
+            PublishedNumber("classes", 20, lambda series: len(np.unique(np.asarray(series.target)))),
+            PublishedNumber("shortest", SHORTEST, lambda series: int(series.lengths.min())),
+            PublishedNumber("longest", LONGEST, lambda series: int(series.lengths.max())),
+            PublishedNumber("channels", 3, lambda series: len(series.channels)),
         ),
     ),
 )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from leapcde.data.series import Series
-from leapcde.datasets.protocol import Dataset, Source, make_choices
 from leapcde.datasets.registry import find_data_dir, source_of
+from leapcde.datasets.source import Dataset, Source, make_dataset_options
 from leapcde.errors import LeapError
 from leapcde.explain.plots import plot_samples
 
@@ -27,14 +27,14 @@ class Finding(NamedTuple):
     detail: str
 
 
-def describe(name: str, *, data_dir: Path | str | None = None, **choices: Any) -> dict[str, Any]:
+def describe(name: str, *, data_dir: Path | str | None = None, **options: Any) -> dict[str, Any]:
     """Counts, lengths, channels, missing values, classes and ranges of all samples, before anything is dropped.
 
     >>> found = describe("hopper", sequences=30)
     >>> found["samples"], found["length"]["max"], found["published"][1]["same"]
     (30, 100, True)
     """
-    source, series, data = _load(name, data_dir, choices)
+    source, series, data = _load(name, data_dir, options)
     seen = ~np.isnan(series.values)
     return {
         "name": name,
@@ -50,43 +50,43 @@ def describe(name: str, *, data_dir: Path | str | None = None, **choices: Any) -
         "statics": 0 if series.static is None else series.static.shape[1],
         "classes": _classes(series) if data.task == "classification" else {},
         "splits": {part: len(found) for part, found in data.parts.items()},
-        "protocol": data.protocol,
+        "protocol": data.options,
         "published": [_compare(figure, series) for figure in source.about.figures],
     }
 
 
-def check(name: str, *, data_dir: Path | str | None = None, **choices: Any) -> list[Finding]:
+def check(name: str, *, data_dir: Path | str | None = None, **options: Any) -> list[Finding]:
     """Whether the files can be read, agree with what is published, and are split without leaks.
 
     >>> [finding.ok for finding in check("hopper", sequences=30)]
     [None, True, True, True, True]
     """
     try:
-        source, series, data = _load(name, data_dir, choices)
+        source, series, data = _load(name, data_dir, options)
     except LeapError as error:
         return [Finding("the files can be read", False, str(error))]
     found = [_finding(_compare(figure, series)) for figure in source.about.figures]
     found += [_finite(series), *_leaks(data)]
-    return [*found, *_own_checks(source, data_dir, choices)]
+    return [*found, *_own_checks(source, data_dir, options)]
 
 
-def plot(name: str, *, data_dir: Path | str | None = None, samples: int = 3, **choices: Any) -> Figure:
+def plot(name: str, *, data_dir: Path | str | None = None, samples: int = 3, **options: Any) -> Figure:
     """A few samples, drawn channel by channel: of each class one, as far as there are samples."""
-    series, _ = _read(source_of(name), data_dir, choices)
+    series, _ = _read(source_of(name), data_dir, options)
     picked = _pick(series, samples)
     labels = [f"sample {i}" if series.target is None or np.ndim(series.target) > 1 else str(series.target[i]) for i in picked]
     channels = np.argsort(np.isnan(series.values).mean(0), kind="stable")[:6]  # those that are observed most
     return plot_samples([series.sample(i) for i in picked], labels, [(int(c), series.channels[c]) for c in sorted(channels)])
 
 
-def _load(name: str, data_dir: Path | str | None, choices: dict[str, Any]) -> tuple[Source, Series, Dataset]:
+def _load(name: str, data_dir: Path | str | None, options: dict[str, Any]) -> tuple[Source, Series, Dataset]:
     source = source_of(name)
-    series, notes = _read(source, data_dir, choices)
-    return source, series, source.make(series, notes, 0.0, "times", make_choices(name, source.choices, choices))
+    series, notes = _read(source, data_dir, options)
+    return source, series, source.make(series, notes, 0.0, "times", make_dataset_options(name, source.options, options))
 
 
-def _read(source: Source, data_dir: Path | str | None, choices: dict[str, Any]):
-    return source.read(find_data_dir(data_dir), make_choices(source.name, source.choices, choices))
+def _read(source: Source, data_dir: Path | str | None, options: dict[str, Any]):
+    return source.read(find_data_dir(data_dir), make_dataset_options(source.name, source.options, options))
 
 
 def _summary(values: np.ndarray) -> dict[str, float]:
@@ -132,7 +132,7 @@ def _leaks(data: Dataset) -> Iterator[Finding]:
         yield _apart("no sequence in two splits", ids)
     else:
         yield _apart("no two splits hold equal samples", [_contents(part) for part in parts], "the source holds some twice")
-    if str(data.protocol.get("split", "")).endswith("speaker"):
+    if str(data.options.get("split", "")).endswith("speaker"):
         yield _apart("no speaker in two splits", [set(np.asarray(part.ids).tolist()) for part in parts])
 
 
@@ -148,8 +148,8 @@ def _contents(series: Series) -> set[bytes]:
     return {blake2b(t.tobytes() + x.tobytes(), digest_size=16).digest() for t, x in pairs}
 
 
-def _own_checks(source: Source, data_dir: Path | str | None, choices: dict[str, Any]) -> list[Finding]:
-    made = make_choices(source.name, source.choices, choices)
+def _own_checks(source: Source, data_dir: Path | str | None, options: dict[str, Any]) -> list[Finding]:
+    made = make_dataset_options(source.name, source.options, options)
     return [Finding(*row) for row in source.checks(find_data_dir(data_dir), made)]
 
 

@@ -20,7 +20,7 @@ from leapcde.data.split import split
 from leapcde.data.windows import windows
 from leapcde.datasets import hopper
 from leapcde.datasets._io.cache import digest
-from leapcde.datasets.protocol import About, Figure, Parts, Read, Source
+from leapcde.datasets.source import About, Parts, PublishedNumber, Read, Source
 from leapcde.errors import InputError, MissingDependencyError
 
 MADE, AS_RUN = Path("mujoco", "hopper.npy"), Path("mujoco", "mujoco_as_run.npy")
@@ -29,7 +29,7 @@ AGAIN = 50  # sequences that a check simulates
 
 
 @dataclass(frozen=True)
-class Choices:
+class Options:
     window: int = 50
     horizon: int = 10
     stride: int = 10  # from one window to the next
@@ -43,42 +43,42 @@ class AsRunChoices:
     stride: int = 1
 
 
-def cut(series: Series, choices: Choices) -> Series:
-    return windows(series, choices.window, choices.horizon, stride=choices.stride)
+def cut(series: Series, options: Options) -> Series:
+    return windows(series, options.window, options.horizon, stride=options.stride)
 
 
-def cut_as_run(series: Series, choices: AsRunChoices) -> Series:
+def cut_as_run(series: Series, options: AsRunChoices) -> Series:
     """Without the last possible window of each sequence: the released code counts one too few, so its test set has 600."""
     keep = np.ones(len(series.times), bool)
     keep[series.offsets[1:] - 1] = False
-    return windows(series.keep_rows(keep), choices.window, choices.horizon, stride=choices.stride)
+    return windows(series.keep_rows(keep), options.window, options.horizon, stride=options.stride)
 
 
-def by_sequence(series: Series, choices: Any) -> Parts:
+def by_sequence(series: Series, options: Any) -> Parts:
     return split(series, by_id=True)
 
 
-def in_order(series: Series, choices: Any) -> Parts:
+def in_order(series: Series, options: Any) -> Parts:
     return split(series, ordered=True)
 
 
-def _read_bundled(data_dir: Path, choices: Choices) -> Read:
-    return _some(hopper.bundled(), choices.sequences)
+def _read_bundled(data_dir: Path, options: Options) -> Read:
+    return _some(hopper.bundled(), options.sequences)
 
 
-def _read_made(data_dir: Path, choices: Choices) -> Read:
+def _read_made(data_dir: Path, options: Options) -> Read:
     path = _file(data_dir)
-    found = _some(hopper.load(path), choices.sequences)
+    found = _some(hopper.load(path), options.sequences)
     return Read(found.series, {**found.notes, "sha256": {path.name: digest(path)}})
 
 
-def _read_as_run(data_dir: Path, choices: AsRunChoices) -> Read:
+def _read_as_run(data_dir: Path, options: AsRunChoices) -> Read:
     [path] = _files_as_run(data_dir)
     found = _some(hopper.load(path), None)
     return Read(found.series, {**found.notes, "units": "(x - min) / max", "sha256": {path.name: digest(path)}})
 
 
-def checks(data_dir: Path, choices: Choices) -> Iterator[tuple[str, bool | None, str]]:
+def checks(data_dir: Path, options: Options) -> Iterator[tuple[str, bool | None, str]]:
     """Simulate the first sequences again: with the seed of `leapcde data make` they must be the same bytes."""
     what = "the first sequences are those of seed 0, byte for byte"
     path = _file(data_dir)
@@ -99,7 +99,7 @@ def checks(data_dir: Path, choices: Choices) -> Iterator[tuple[str, bool | None,
 
 def _some(array: np.ndarray, count: int | None) -> Read:
     if count is not None and count > len(array):
-        raise InputError(f"choice sequences={count}: there are only {len(array)}; make more, or ask for fewer")
+        raise InputError(f"option sequences={count}: there are only {len(array)}; make more, or ask for fewer")
     array = array[:count]
     return Read(as_series(array, channels=hopper.CHANNELS), {"sequences": len(array)})
 
@@ -110,14 +110,14 @@ def _file(data_dir: Path) -> Path:
     return small if small.is_file() and not (data_dir / MADE).is_file() else data_dir / MADE
 
 
-def _files_made(data_dir: Path, choices: Any = None) -> list[Path]:
+def _files_made(data_dir: Path, options: Any = None) -> list[Path]:
     path = _file(data_dir)
     if not path.is_file():
         raise InputError(f"no file {path}; make it with: leapcde data make mujoco --out {path}")
     return [path]
 
 
-def _files_as_run(data_dir: Path, choices: Any = None) -> list[Path]:
+def _files_as_run(data_dir: Path, options: Any = None) -> list[Path]:
     if not (data_dir / AS_RUN).is_file():
         raise InputError(
             f"no file {data_dir / AS_RUN}; take it from the paper's released code (its mujoco.npy, 100 × 100 × 14)"
@@ -125,11 +125,11 @@ def _files_as_run(data_dir: Path, choices: Any = None) -> list[Path]:
     return [data_dir / AS_RUN]
 
 
-def _figures(sequences: int, why: str = "") -> tuple[Figure, ...]:
+def _figures(sequences: int, why: str = "") -> tuple[PublishedNumber, ...]:
     return (
-        Figure("sequences", sequences, len, why),
-        Figure("steps", STEPS, lambda series: int(series.lengths.max())),
-        Figure("channels", len(hopper.CHANNELS), lambda series: len(series.channels)),
+        PublishedNumber("sequences", sequences, len, why),
+        PublishedNumber("steps", STEPS, lambda series: int(series.lengths.max())),
+        PublishedNumber("channels", len(hopper.CHANNELS), lambda series: len(series.channels)),
     )
 
 
@@ -141,8 +141,8 @@ _COMMON: dict[str, Any] = {"task": "forecasting", "split_name": "70/15/15 by seq
 
 BUNDLED = Source(
     name="hopper",
-    choices=Choices,
-    files=lambda data_dir, choices=None: [],
+    options=Options,
+    files=lambda data_dir, options=None: [],
     read=_read_bundled,
     cut=cut,
     split=by_sequence,
@@ -156,7 +156,7 @@ BUNDLED = Source(
 )
 SOURCE = Source(
     name="mujoco",
-    choices=Choices,
+    options=Options,
     files=_files_made,
     read=_read_made,
     cut=cut,
@@ -167,7 +167,7 @@ SOURCE = Source(
 )
 AS_RUN_SOURCE = Source(
     name="mujoco-as-run",
-    choices=AsRunChoices,
+    options=AsRunChoices,
     files=_files_as_run,
     read=_read_as_run,
     cut=cut_as_run,
@@ -178,7 +178,9 @@ AS_RUN_SOURCE = Source(
         _CITE,
         figures=(
             *_figures(100),
-            Figure("sequences in the paper's text", SEQUENCES, len, "the text says 10,000, the released array holds 100"),
+            PublishedNumber(
+                "sequences in the paper's text", SEQUENCES, len, "the text says 10,000, the released array holds 100"
+            ),
         ),
     ),
     task="forecasting",

@@ -8,7 +8,7 @@ from typing import Any
 
 from leapcde.datasets import character_trajectories, mujoco, sepsis, speech_commands, uea
 from leapcde.datasets._io.cache import uncached
-from leapcde.datasets.protocol import Dataset, Source
+from leapcde.datasets.source import Dataset, Source
 from leapcde.errors import InputError, LeapError
 
 SMALL = 10_000_000  # bytes; what takes no time to read
@@ -26,19 +26,19 @@ DATASETS: dict[str, Source] = {
 
 
 def load(
-    name: str, *, data_dir: Path | str | None = None, drop_rate: float = 0.0, drop_what: str = "times", **choices: Any
+    name: str, *, data_dir: Path | str | None = None, drop_rate: float = 0.0, drop_what: str = "times", **options: Any
 ) -> Dataset:
     """Load a data set with a share of its time points dropped. Splits and drops never depend on a run's seed.
 
-    `name` is one of `DATASETS`, `uea:NAME`, or the path of a `.ts` file. `choices` are those of the data set
-    (`choices_of` lists them); all that were made are in `protocol`.
+    `name` is one of `DATASETS`, `uea:NAME`, or the path of a `.ts` file. `options` are those of the data set
+    (`dataset_options_of` lists them); all that were made are in `protocol`.
 
     >>> load("hopper", drop_rate=0.3).train.target.shape[1:]
     (10, 14)
-    >>> load("hopper", sequences=20, horizon=5).protocol["horizon"]
+    >>> load("hopper", sequences=20, horizon=5).options["horizon"]
     5
     """
-    return source_of(name).load(find_data_dir(data_dir), drop_rate, drop_what, choices)
+    return source_of(name).load(find_data_dir(data_dir), drop_rate, drop_what, options)
 
 
 def source_of(name: str) -> Source:
@@ -72,7 +72,7 @@ def state(name: str, data_dir: Path | str | None = None) -> str:
     """
     source, where = source_of(name), find_data_dir(data_dir)
     try:
-        files = source.files(where, source.choices())
+        files = source.files(where, source.options())
         size = sum(file.stat().st_size for file in files if file.is_file())
         if size >= SMALL or any(file.is_dir() for file in files):
             return f"found ({', '.join(file.name for file in files)}; {size / 1e6:.0f} MB)"

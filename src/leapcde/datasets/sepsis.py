@@ -20,7 +20,7 @@ from leapcde.data.series import Series
 from leapcde.datasets._io.archive import open_zip
 from leapcde.datasets._io.cache import Arrays, Made, prepared
 from leapcde.datasets._io.psv import Table, read_tables
-from leapcde.datasets.protocol import About, Figure, Read, Source
+from leapcde.datasets.source import About, PublishedNumber, Read, Source
 from leapcde.errors import InputError, Problems
 
 FOLDER, SETS = "sepsis", ("training_setA", "training_setB")
@@ -40,26 +40,26 @@ AT_ONCE = 2000  # files parsed together: large enough to be fast, small enough t
 
 
 @dataclass(frozen=True)
-class Choices:
+class Options:
     hours: int = 72  # what is seen of each stay
     start: Literal["admission", "record"] = "admission"  # the clock starts in hour 1, or with a record's first row
     statics: bool = False  # age, gender, units, hours between hospital and intensive care
 
 
-def read(data_dir: Path, choices: Choices) -> Read:
-    arrays, notes = prepared(FOLDER, files(data_dir, choices), {"version": VERSION}, data_dir, lambda: prepare(data_dir))
-    return Read(select(arrays, choices), notes)
+def read(data_dir: Path, options: Options) -> Read:
+    arrays, notes = prepared(FOLDER, files(data_dir, options), {"version": VERSION}, data_dir, lambda: prepare(data_dir))
+    return Read(select(arrays, options), notes)
 
 
-def files(data_dir: Path, choices: Choices | None = None) -> list[Path]:
+def files(data_dir: Path, options: Options | None = None) -> list[Path]:
     """The two zips, or the two folders."""
     found, problems = [], Problems()
     for name in SETS:
-        options = [data_dir / FOLDER / f"{name}.zip", data_dir / FOLDER / name]
-        there = [path for path in options if path.exists()]
+        places = [data_dir / FOLDER / f"{name}.zip", data_dir / FOLDER / name]
+        there = [path for path in places if path.exists()]
         found += there[:1]
         if not there:
-            problems.add(f"no {options[0]}, nor a folder {name} beside it")
+            problems.add(f"no {places[0]}, nor a folder {name} beside it")
     problems.raise_if_any("PhysioNet Sepsis 2019 is not there; get it with 'leapcde data fetch sepsis'")
     return found
 
@@ -79,23 +79,23 @@ def prepare(data_dir: Path) -> Made:
     return {**arrays, "offsets": offsets, "ids": names}, {"records": len(names)}
 
 
-def select(arrays: Arrays, choices: Choices) -> Series:
+def select(arrays: Arrays, options: Options) -> Series:
     """The first hours of the records that have more than two rows in them; the target is 1 if sepsis was reported there."""
     times, offsets = np.asarray(arrays["times"]), np.asarray(arrays["offsets"])
-    early = times <= choices.hours
+    early = times <= options.hours
     counts = np.add.reduceat(early, offsets[:-1])
     chosen = counts >= FEWEST
     sick = np.maximum.reduceat(np.where(early, arrays["label"], 0), offsets[:-1])
     rows = np.flatnonzero(early & np.repeat(chosen, np.diff(offsets)))
     counts = counts[chosen]
     # An empty row in hour 1 makes the clock of a late record start there: what is observed keeps its hour.
-    late = (times[offsets[:-1]][chosen] > 1) & (choices.start == "admission")
+    late = (times[offsets[:-1]][chosen] > 1) & (options.start == "admission")
     ends = np.cumsum(counts + late)
     place = np.arange(len(rows)) + np.repeat(np.cumsum(late), counts)
     clock = np.ones(int(ends[-1]) if len(ends) else 0)
     values = np.full((len(clock), len(CHANNELS)), np.nan, np.float32)
     clock[place], values[place] = times[rows], arrays["values"][rows]
-    static = np.asarray(arrays["static"])[chosen] if choices.statics else None
+    static = np.asarray(arrays["static"])[chosen] if options.statics else None
     ids = np.asarray(arrays["ids"])[chosen]
     return Series(clock, values, np.concatenate([[0], ends]), CHANNELS, sick[chosen].astype(np.int64), static, ids)
 
@@ -149,7 +149,7 @@ def _check(tables: Table) -> None:
 SOURCE = Source(
     name="sepsis",
     task="classification",
-    choices=Choices,
+    options=Options,
     files=files,
     read=read,
     about=About(
@@ -159,11 +159,11 @@ SOURCE = Source(
         "Challenge 2019, Critical Care Medicine 48(2), 2020; Goldberger et al., PhysioBank, PhysioToolkit, and PhysioNet, 2000",
         page="https://physionet.org/content/challenge-2019/1.0.0/",
         figures=(
-            Figure("patients with more than two rows in 72 hours", 40_333, len),
-            Figure("of them with sepsis", 2_188, lambda series: int(np.asarray(series.target).sum())),
-            Figure("channels", 34, lambda series: len(series.channels)),
-            Figure("last hour", 72, lambda series: int(series.times.max())),
-            Figure(
+            PublishedNumber("patients with more than two rows in 72 hours", 40_333, len),
+            PublishedNumber("of them with sepsis", 2_188, lambda series: int(np.asarray(series.target).sum())),
+            PublishedNumber("channels", 34, lambda series: len(series.channels)),
+            PublishedNumber("last hour", 72, lambda series: int(series.times.max())),
+            PublishedNumber(
                 "patients in the paper", 40_355, len, "more than the 40,336 files there are; three of them start after hour 72"
             ),
         ),

@@ -26,7 +26,7 @@ from leapcde.data.series import Series
 from leapcde.data.split import split
 from leapcde.datasets._io.archive import tar_files
 from leapcde.datasets._io.cache import Made, prepared
-from leapcde.datasets.protocol import About, Figure, Parts, Read, Source, stratified
+from leapcde.datasets.source import About, Parts, PublishedNumber, Read, Source, stratified
 from leapcde.errors import InputError, LeapWarning, MissingDependencyError, Problems, need
 
 FOLDER = "speech_commands"
@@ -41,24 +41,24 @@ TOLERANCE = 0.004  # what sums in single precision may differ by, after the loga
 
 
 @dataclass(frozen=True)
-class Choices:
+class Options:
     words: str = "auto"  # comma-separated, or "paper" (its ten), or "all"; auto: the paper's ten if they are there, else all
     source: Literal["auto", "wav", "mfcc"] = "auto"
     split: Literal["stratified", "speaker"] = "stratified"  # speaker: nobody is heard in two splits
 
 
-def read(data_dir: Path, choices: Choices) -> Read:
-    found = _series(data_dir, choices)
-    if choices.words == "auto" and set(found.notes["words"]) != set(PAPER):
+def read(data_dir: Path, options: Options) -> Read:
+    found = _series(data_dir, options)
+    if options.words == "auto" and set(found.notes["words"]) != set(PAPER):
         taken = f"{found.notes['file']} lacks some of the paper's ten words; taken instead: {', '.join(found.notes['words'])}"
         warnings.warn(taken, LeapWarning, stacklevel=4)
     return found
 
 
-def _series(data_dir: Path, choices: Choices) -> Read:
-    source = files(data_dir, choices)[0]
-    settings = {"version": VERSION, "words": choices.words}
-    arrays, notes = prepared("speech", [source], settings, data_dir, lambda: prepare(source, choices.words))
+def _series(data_dir: Path, options: Options) -> Read:
+    source = files(data_dir, options)[0]
+    settings = {"version": VERSION, "words": options.words}
+    arrays, notes = prepared("speech", [source], settings, data_dir, lambda: prepare(source, options.words))
     offsets = np.arange(len(arrays["x"]) + 1) * FRAMES
     values = arrays["x"].reshape(-1, KEPT)
     times = np.tile(np.arange(FRAMES, dtype=float), len(arrays["x"]))
@@ -66,9 +66,9 @@ def _series(data_dir: Path, choices: Choices) -> Read:
     return Read(Series(times, values, offsets, CHANNELS, target, ids=arrays["speaker"]), {**notes, "file": source.name})
 
 
-def files(data_dir: Path, choices: Choices | None = None) -> list[Path]:
+def files(data_dir: Path, options: Options | None = None) -> list[Path]:
     """The one file or folder to read, or an error that says what was looked for."""
-    home, kind = data_dir / FOLDER, choices.source if choices else "auto"
+    home, kind = data_dir / FOLDER, options.source if options else "auto"
     official = [home / f"speech_commands_v0.0{v}.tar.gz" for v in (2, 1)]
     folders = [path for path in (home, home / "speech_commands_v0.02") if any(path.glob("*/*_nohash_*.wav"))]
     tars = [path for path in sorted(home.glob("*.tar.gz")) if path not in official]
@@ -156,8 +156,8 @@ def read_wav(content: bytes, where: str) -> np.ndarray:
     return np.frombuffer(data, "<i2")
 
 
-def split_words(series: Series, choices: Choices) -> Parts:
-    return split(series, by_id=True) if choices.split == "speaker" else stratified(series, choices)
+def split_words(series: Series, options: Options) -> Parts:
+    return split(series, by_id=True) if options.split == "speaker" else stratified(series, options)
 
 
 def compare(ours: Series, theirs: Series) -> tuple[int, float]:
@@ -179,11 +179,11 @@ def compare(ours: Series, theirs: Series) -> tuple[int, float]:
     return matched, worst
 
 
-def checks(data_dir: Path, choices: Choices) -> Iterator[tuple[str, bool | None, str]]:
+def checks(data_dir: Path, options: Options) -> Iterator[tuple[str, bool | None, str]]:
     """Where both wavs and coefficients are there, the clips that are in both must be equal."""
     what = "wavs give the supplied coefficients"
     try:
-        pair = [_series(data_dir, replace(choices, source=source, words="all"))[0] for source in ("wav", "mfcc")]
+        pair = [_series(data_dir, replace(options, source=source, words="all"))[0] for source in ("wav", "mfcc")]
     except (InputError, MissingDependencyError) as error:
         yield what, None, f"not compared: {error.what}"
         return
@@ -257,7 +257,7 @@ def _from_npz(source: Path, asked: str) -> Made:
 SOURCE = Source(
     name="speech-commands",
     task="classification",
-    choices=Choices,
+    options=Options,
     files=files,
     read=read,
     split=split_words,
@@ -268,10 +268,14 @@ SOURCE = Source(
         citation="Warden, Speech Commands: A Dataset for Limited-Vocabulary Speech Recognition, arXiv:1804.03209, 2018",
         page="https://arxiv.org/abs/1804.03209",
         figures=(
-            Figure("frames", 161, lambda series: int(series.lengths.max())),
-            Figure("coefficients", 20, lambda series: len(series.channels)),
-            Figure("words", 10, lambda series: len(np.unique(np.asarray(series.target))), "other words were asked for"),
-            Figure("clips of one second", 34_975, len, "34,975 is v0.02 with the paper's ten words; this is another selection"),
+            PublishedNumber("frames", 161, lambda series: int(series.lengths.max())),
+            PublishedNumber("coefficients", 20, lambda series: len(series.channels)),
+            PublishedNumber(
+                "words", 10, lambda series: len(np.unique(np.asarray(series.target))), "other words were asked for"
+            ),
+            PublishedNumber(
+                "clips of one second", 34_975, len, "34,975 is v0.02 with the paper's ten words; this is another selection"
+            ),
         ),
     ),
 )

@@ -20,7 +20,7 @@ from leapcde.data.split import split
 from leapcde.datasets._io.archive import open_zip
 from leapcde.datasets._io.cache import Made, prepared
 from leapcde.datasets._io.ts_file import parse_ts
-from leapcde.datasets.protocol import About, Parts, Read, Source
+from leapcde.datasets.source import About, Parts, Read, Source
 from leapcde.errors import InputError
 
 FOLDER = "uea"
@@ -28,7 +28,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Choices:
+class Options:
     split: Literal["stratified", "archive"] = "stratified"
 
 
@@ -50,13 +50,13 @@ def source_of(name: str) -> Source:
         "https://www.timeseriesclassification.com",
     )
     if not name.startswith("uea:"):
-        file = lambda data_dir, choices=None: [_there(Path(name))]
+        file = lambda data_dir, options=None: [_there(Path(name))]
         return Source(name, "", FileChoices, file, lambda d, c: _read(Path(name).stem, file(d), d), about, split=_split_new)
     problem = name.removeprefix("uea:")
     if not problem or not all(letter.isalnum() or letter in "-_" for letter in problem):
         raise InputError(f"{name!r}: write uea:NAME with the archive's name of a problem, such as uea:BasicMotions")
-    found = lambda data_dir, choices=None: _files(data_dir, problem)
-    return Source(name, "", Choices, found, lambda d, c: _read(problem, found(d), d), about, split=_split)
+    found = lambda data_dir, options=None: _files(data_dir, problem)
+    return Source(name, "", Options, found, lambda d, c: _read(problem, found(d), d), about, split=_split)
 
 
 def _files(data_dir: Path, problem: str) -> list[Path]:
@@ -111,14 +111,14 @@ def _texts(problem: str, files: list[Path]) -> list[tuple[str, bytes]]:
         return [(f"{files[0]}/{name}", archive.read(found[name])) for name in names]
 
 
-def _split_new(series: Series, choices: Any) -> Parts:
+def _split_new(series: Series, options: Any) -> Parts:
     labels = np.asarray(series.target)
     return split(series, labels=None if labels.dtype.kind == "f" else labels)
 
 
-def _split(series: Series, choices: Choices) -> Parts:
-    if choices.split != "archive":
-        return _split_new(series, choices)
+def _split(series: Series, options: Options) -> Parts:
+    if options.split != "archive":
+        return _split_new(series, options)
     ids = np.asarray(series.ids)
     first = np.flatnonzero(np.char.startswith(ids, "train"))
     labels = np.asarray(series.target)[first]

@@ -1,7 +1,7 @@
-"""What the estimators share: the scikit-learn contract, from data as people have it to a trained `Predictor`.
+"""What the estimators share: the scikit-learn contract, from data as people have it to a trained `FittedModel`.
 
 An estimator stores its parameters, reads data into a `Series`, takes settings from the data's shape where none are
-given, and hands everything to the same `Trainer` that the command line uses. What it learned is its `predictor_`.
+given, and hands everything to the same `Trainer` that the command line uses. What it learned is its `fitted_`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from leapcde.models.registry import build
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import Predictor, Trainer
-from leapcde.training.loop import Fitted
-from leapcde.training.preprocess import Frame
+from leapcde.training.fitted import FittedModel, Trainer
+from leapcde.training.loop import Trained
+from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import note, watch_training
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Estimator(BaseEstimator):
     training: dict[str, Any] | None
     warm_start: bool
     verbose: int
-    predictor_: Predictor  # what was learned, once fitted
+    fitted_: FittedModel  # what was learned, once trained
     conformal_: Conformal | None
 
     # Fitting ------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class Estimator(BaseEstimator):
             held = self._training_series(*given)
         else:
             series, held = self._hold_out(series, self.get_params()["validation"], seed=0)
-        self._learn(series, held, fresh=not (self.warm_start and hasattr(self, "predictor_")))
+        self._learn(series, held, fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
 
@@ -74,7 +74,7 @@ class Estimator(BaseEstimator):
 
         `classes` names all classes there will be, in the first call of a classifier. The optimiser starts afresh.
         """
-        fresh = not hasattr(self, "predictor_")
+        fresh = not hasattr(self, "fitted_")
         series = self._training_series(X, y, settle=fresh)
         self._check_target(series)
         self._learn(series, series, fresh=fresh, classes=classes, epochs=1)
@@ -93,24 +93,26 @@ class Estimator(BaseEstimator):
         config = self._config(len(series), given)
         if fresh:
             recipe = Recipe(params["interpolation"], params["time_channel"], params["intensity"])
-            frame = Frame.learn(series, self.task, recipe, tuple(np.asarray([] if classes is None else classes).tolist()))
-            shape = (frame.spec.channels, series.lengths, config.batch)
-            suited = auto.model_options(self.model, *shape, task=self.task, scheme=recipe.scheme)
+            preprocessor = Preprocessor.learn(
+                series, self.task, recipe, tuple(np.asarray([] if classes is None else classes).tolist())
+            )
+            shape = (preprocessor.spec.channels, series.lengths, config.batch_size)
+            suited = auto.model_options(self.model, *shape, task=self.task, interpolation=recipe.interpolation)
             options = {**suited, **(self.options or {})}
-            model = build(self.model, frame.spec, seed=config.seed, **options)
+            model = build(self.model, preprocessor.spec, seed=config.seed, **options)
         else:
-            frame, options, model = self.predictor_.frame, self.predictor_.options, self.predictor_.model
-        config = self._weighted(config, frame, series)
+            preprocessor, options, model = self.fitted_.preprocessor, self.fitted_.options, self.fitted_.model
+        config = self._weighted(config, preprocessor, series)
         if held is None:
             held = series
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
             if params["validation"]:
                 warnings.warn(message, LeapWarning, stacklevel=4)
-        return Trainer(frame, model, self.model, options, frame.encode(series), frame.encode(held), config)
+        return Trainer(preprocessor, model, self.model, options, preprocessor.encode(series), preprocessor.encode(held), config)
 
     def _config(self, samples: int, given: dict[str, Any]) -> TrainConfig:
         params = self.get_params()
-        mine = {key: params[key] for key in ("epochs", "batch", "rate") if params[key] is not None}
+        mine = {key: params[key] for key in ("epochs", "batch_size", "learning_rate") if params[key] is not None}
         settings = {
             **auto.training_options(samples, self.task),
             "stop_on": "validation",
@@ -121,14 +123,14 @@ class Estimator(BaseEstimator):
         except TypeError as error:
             raise InputError(f"training: {error}; it takes the fields of leapcde.TrainConfig") from None
 
-    def _weighted(self, config: TrainConfig, frame: Frame, series: Series) -> TrainConfig:
+    def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
 
-    def _keep(self, predictor: Predictor, fitted: Fitted | None = None) -> None:
-        self.predictor_ = predictor
-        if fitted is not None:
-            self.history_, self.n_iter_, self.stopped_ = fitted.history.rows, len(fitted.history.rows), fitted.stopped
-        channels = predictor.frame.channels
+    def _keep(self, fitted: FittedModel, trained: Trained | None = None) -> None:
+        self.fitted_ = fitted
+        if trained is not None:
+            self.history_, self.n_iter_, self.stopped_ = trained.history.rows, len(trained.history.rows), trained.stopped
+        channels = fitted.preprocessor.channels
         self.n_features_in_ = len(channels)
         if any(name != f"x{c}" for c, name in enumerate(channels)):
             self.feature_names_in_ = np.array(channels, dtype=object)
@@ -154,9 +156,9 @@ class Estimator(BaseEstimator):
 
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
-        check_is_fitted(self, "predictor_")
+        check_is_fitted(self, "fitted_")
         series = replace(read(X, form=self._form(), with_target=False), target=None)
-        self.predictor_.frame.check(series)
+        self.fitted_.preprocessor.check(series)
         return series
 
     @abstractmethod
@@ -169,7 +171,7 @@ class Estimator(BaseEstimator):
         return self.get_params().get("calibration") or 0.0
 
     def _calibrate(self, series: Series) -> Conformal:
-        predicted = self.predictor_.predict(series)
+        predicted = self.fitted_.predict(series)
         return Conformal.learn(np.asarray(series.target, float).reshape(predicted.shape), predicted)
 
     # Answering ----------------------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ class Estimator(BaseEstimator):
     def predict(self, X) -> np.ndarray:
         """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
         series = self._new_series(X)
-        return self.predictor_.predict(series)
+        return self.fitted_.predict(series)
 
     def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
         """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
@@ -189,14 +191,14 @@ class Estimator(BaseEstimator):
         lengths = series.lengths
         if times is None:
             own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
-            found = self.predictor_.path_at(series, own)
+            found = self.fitted_.path_at(series, own)
             return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.predictor_.path_at(series, _times_within(series, times))
+        return self.fitted_.path_at(series, _times_within(series, times))
 
     def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
-        """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `Predictor.path`."""
+        """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
         series = self._new_series(X)
-        return self.predictor_.path(series, queries)
+        return self.fitted_.path(series, queries)
 
     def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
         """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
@@ -204,26 +206,26 @@ class Estimator(BaseEstimator):
         `of` picks the answer: a class, or (step, channel) of a forecast; the predicted class and the mean by default.
         """
         series = self._new_series(X)
-        return explanation(self.predictor_, series, of=of, steps=steps)
+        return explanation(self.fitted_, series, of=of, steps=steps)
 
     def permutation_importance(self, X, y=None, *, repeats: int = 5, random_state: Any = 0) -> dict[str, tuple[float, float]]:
         """How much the score falls when a channel's observed values are shuffled: {channel: (mean, deviation)}."""
-        check_is_fitted(self, "predictor_")
+        check_is_fitted(self, "fitted_")
         series = self._training_series(X, y)
         return attribution.permutation_importance(
-            self._score, series, self.predictor_.frame, repeats=repeats, seed=_seed(random_state)
+            self._score, series, self.fitted_.preprocessor, repeats=repeats, seed=_seed(random_state)
         )
 
     def stream(self, static: Any = None) -> Stream:
         """Answers while observations arrive: `push(t, x)`, then `predict()` at any moment. Needs a causal path."""
         from leapcde.estimators.stream import open_stream
 
-        check_is_fitted(self, "predictor_")
-        return open_stream(self.predictor_, window=getattr(self, "window_", None), static=static)
+        check_is_fitted(self, "fitted_")
+        return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
     def score(self, X, y=None) -> float:
         """Accuracy of a classifier; R² of a regressor or forecaster."""
-        check_is_fitted(self, "predictor_")
+        check_is_fitted(self, "fitted_")
         return self._score(self._training_series(X, y))
 
     @abstractmethod
@@ -233,11 +235,11 @@ class Estimator(BaseEstimator):
 
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
-        check_is_fitted(self, "predictor_")
+        check_is_fitted(self, "fitted_")
         about = {"class": type(self).__name__, "params": plain(self.get_params()), "window": getattr(self, "window_", None)}
         conformal = getattr(self, "conformal_", None)
         arrays = {} if conformal is None else {"conformal": {"errors": conformal.errors}}
-        self.predictor_.save(path, about={"estimator": about}, arrays=arrays)
+        self.fitted_.save(path, about={"estimator": about}, arrays=arrays)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

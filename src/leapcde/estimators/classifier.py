@@ -16,9 +16,9 @@ from leapcde.data.split import hold_out
 from leapcde.errors import InputError, Problems
 from leapcde.estimators.base import Estimator, store
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import Predictor
-from leapcde.training.loop import Fitted
-from leapcde.training.preprocess import Frame
+from leapcde.training.fitted import FittedModel
+from leapcde.training.loop import Trained
+from leapcde.training.preprocess import Preprocessor
 
 
 class LeapClassifier(Estimator):
@@ -52,8 +52,8 @@ class LeapClassifier(Estimator):
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
-        batch: int | None = None,
-        rate: float | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         training: dict[str, Any] | None = None,
         validation: float = 0.15,
         class_weight: Any = "balanced",
@@ -73,12 +73,12 @@ class LeapClassifier(Estimator):
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities, columns in the order of `classes_`. With class weights they are those of a reweighed population."""
         series = self._new_series(X)
-        return self.predictor_.predict_proba(series)
+        return self.fitted_.predict_proba(series)
 
     def decision_function(self, X) -> np.ndarray:
         """Class scores before the softmax; for two classes, the second's lead over the first."""
         series = self._new_series(X)
-        raw = self.predictor_.raw(series)
+        raw = self.fitted_.raw(series)
         return raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 else raw
 
     def _check_target(self, series: Series) -> None:
@@ -89,20 +89,20 @@ class LeapClassifier(Estimator):
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, labels=np.asarray(series.target), seed=seed)
 
-    def _weighted(self, config: TrainConfig, frame: Frame, series: Series) -> TrainConfig:
+    def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         if self.class_weight == "balanced" and self.pos_weight is None:
             # Counted here and not in training, because a part of the data need not show every class.
-            counts = np.bincount(frame.encode_target(np.asarray(series.target)), minlength=len(frame.classes))
+            counts = np.bincount(preprocessor.encode_target(np.asarray(series.target)), minlength=len(preprocessor.classes))
             weights = counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1))
             return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
-        return replace(config, class_weight=_class_weight(self.class_weight, self.pos_weight, frame.classes))
+        return replace(config, class_weight=_class_weight(self.class_weight, self.pos_weight, preprocessor.classes))
 
-    def _keep(self, predictor: Predictor, fitted: Fitted | None = None) -> None:
-        super()._keep(predictor, fitted)
-        self.classes_ = np.array(predictor.frame.classes)
+    def _keep(self, fitted: FittedModel, trained: Trained | None = None) -> None:
+        super()._keep(fitted, trained)
+        self.classes_ = np.array(fitted.preprocessor.classes)
 
     def _score(self, series: Series) -> float:
-        return float(accuracy_score(np.asarray(series.target), self.predictor_.predict(replace(series, target=None))))
+        return float(accuracy_score(np.asarray(series.target), self.fitted_.predict(replace(series, target=None))))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -33,12 +33,12 @@ def check_estimator(estimator: Any) -> list[str]:
     data = _data(_kind(estimator))
     problems, passed = [], []
     try:
-        fitted = _fit(clone(estimator), data)
+        trained = _fit(clone(estimator), data)
     except Exception as error:
-        raise LeapError(f"{type(estimator).__name__} cannot be fitted on ragged series with holes: {_said(error)}") from error
+        raise LeapError(f"{type(estimator).__name__} cannot be trained on ragged series with holes: {_said(error)}") from error
     for check in CHECKS:
         try:
-            check(estimator, fitted, data)
+            check(estimator, trained, data)
             passed.append(check.__name__)
         except Exception as error:  # whatever a third party's code raises is a finding
             problems.append(f"{check.__name__}: {_said(error)}")
@@ -47,76 +47,82 @@ def check_estimator(estimator: Any) -> list[str]:
     return passed
 
 
-def parameters_are_kept(estimator, fitted, data) -> None:
+def parameters_are_kept(estimator, trained, data) -> None:
     """The constructor stores what it is given, `fit` leaves it alone, and a clone has the same."""
     copy: Any = clone(estimator)
     settings = lambda one: {name: repr(value) for name, value in one.get_params().items()}
-    _same(settings(estimator), settings(fitted), "fit changed parameters")
+    _same(settings(estimator), settings(trained), "fit changed parameters")
     _same(settings(estimator), settings(copy), "a clone has other parameters")
 
 
-def one_answer_a_sample(estimator, fitted, data) -> None:
-    _same(len(np.asarray(fitted.predict(data))), SAMPLES, "predict gives another number of answers than there are samples")
+def one_answer_a_sample(estimator, trained, data) -> None:
+    _same(len(np.asarray(trained.predict(data))), SAMPLES, "predict gives another number of answers than there are samples")
 
 
-def the_same_seed_gives_the_same_answers(estimator, fitted, data) -> None:
-    _close(_answers(_fit(clone(estimator), data), data), _answers(fitted, data), 0.0, "fitting twice gives different answers")
+def the_same_seed_gives_the_same_answers(estimator, trained, data) -> None:
+    _close(_answers(_fit(clone(estimator), data), data), _answers(trained, data), 0.0, "fitting twice gives different answers")
 
 
-def answers_do_not_depend_on_the_company(estimator, fitted, data) -> None:
+def answers_do_not_depend_on_the_company(estimator, trained, data) -> None:
     """Alone, in another order, or beside a longer sample that changes the padding: a sample has one answer."""
-    whole = _answers(fitted, data)
-    _close(_answers(fitted, data.take([3])), whole[[3]], 1e-4, "a sample alone gets another answer")
+    whole = _answers(trained, data)
+    _close(_answers(trained, data.take([3])), whole[[3]], 1e-4, "a sample alone gets another answer")
     order = np.arange(SAMPLES)[::-1]
-    _close(_answers(fitted, data.take(order)), whole[order], 1e-4, "another order gives other answers")
+    _close(_answers(trained, data.take(order)), whole[order], 1e-4, "another order gives other answers")
 
 
-def the_zero_of_time_does_not_matter(estimator, fitted, data) -> None:
+def the_zero_of_time_does_not_matter(estimator, trained, data) -> None:
     later = [(times + 1000.0, values) for times, values in (data.sample(i) for i in range(SAMPLES))]
-    _close(_answers(fitted, as_series(later)), _answers(fitted, data), 1e-3, "answers change when all times are later by 1000")
+    _close(
+        _answers(trained, as_series(later)), _answers(trained, data), 1e-3, "answers change when all times are later by 1000"
+    )
 
 
-def input_is_left_alone(estimator, fitted, data) -> None:
+def input_is_left_alone(estimator, trained, data) -> None:
     pairs = [tuple(array.copy() for array in data.sample(i)) for i in range(SAMPLES)]
-    fitted.predict(pairs)
+    trained.predict(pairs)
     for i, (times, values) in enumerate(pairs):
         if not (np.array_equal(times, data.sample(i)[0]) and np.array_equal(values, data.sample(i)[1], equal_nan=True)):
             raise AssertionError(f"predict changed sample {i} in place")
 
 
-def a_single_observation_is_enough(estimator, fitted, data) -> None:
-    answer = np.asarray(fitted.predict([(np.array([0.0]), np.array([[1.0, 2.0]]))]))
+def a_single_observation_is_enough(estimator, trained, data) -> None:
+    answer = np.asarray(trained.predict([(np.array([0.0]), np.array([[1.0, 2.0]]))]))
     _same(len(answer), 1, "a sample of one observation gets no answer")
 
 
-def wrong_channels_are_refused(estimator, fitted, data) -> None:
+def wrong_channels_are_refused(estimator, trained, data) -> None:
     try:
-        fitted.predict([(np.arange(3.0), np.ones((3, 5)))])
+        trained.predict([(np.arange(3.0), np.ones((3, 5)))])
     except ValueError:
         return
     raise AssertionError("predict takes 5 channels, after training on 2")
 
 
-def backward_times_are_refused(estimator, fitted, data) -> None:
+def backward_times_are_refused(estimator, trained, data) -> None:
     try:
-        fitted.predict([(np.array([1.0, 0.0]), np.ones((2, 2)))])
+        trained.predict([(np.array([1.0, 0.0]), np.ones((2, 2)))])
     except ValueError:
         return
     raise AssertionError("predict takes times that go backwards")
 
 
-def it_survives_pickling(estimator, fitted, data) -> None:
-    _close(_answers(pickle.loads(pickle.dumps(fitted)), data), _answers(fitted, data), 0.0, "a pickled copy answers otherwise")
+def it_survives_pickling(estimator, trained, data) -> None:
+    _close(
+        _answers(pickle.loads(pickle.dumps(trained)), data), _answers(trained, data), 0.0, "a pickled copy answers otherwise"
+    )
 
 
-def probabilities_add_up(estimator, fitted, data) -> None:
-    if not hasattr(fitted, "predict_proba"):
+def probabilities_add_up(estimator, trained, data) -> None:
+    if not hasattr(trained, "predict_proba"):
         return
-    found = np.asarray(fitted.predict_proba(data))
-    _same(found.shape, (SAMPLES, len(fitted.classes_)), "predict_proba has another shape than (samples, classes)")
+    found = np.asarray(trained.predict_proba(data))
+    _same(found.shape, (SAMPLES, len(trained.classes_)), "predict_proba has another shape than (samples, classes)")
     _close(found.sum(1), np.ones(SAMPLES), 1e-6, "probabilities do not add up to one")
     _same(
-        np.asarray(fitted.classes_)[found.argmax(1)].tolist(), list(fitted.predict(data)), "predict is not the likeliest class"
+        np.asarray(trained.classes_)[found.argmax(1)].tolist(),
+        list(trained.predict(data)),
+        "predict is not the likeliest class",
     )
 
 
@@ -159,9 +165,9 @@ def _fit(estimator: Any, data: Series) -> Any:
     return estimator.fit(pairs) if data.target is None else estimator.fit(pairs, data.target)
 
 
-def _answers(fitted: Any, data: Series) -> np.ndarray:
+def _answers(trained: Any, data: Series) -> np.ndarray:
     """Numbers to compare: probabilities where there are any."""
-    answer = fitted.predict_proba if hasattr(fitted, "predict_proba") else fitted.predict
+    answer = trained.predict_proba if hasattr(trained, "predict_proba") else trained.predict
     return np.asarray(answer([data.sample(i) for i in range(len(data))]))
 
 

@@ -48,8 +48,8 @@ class LeapForecaster(Estimator):
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
-        batch: int | None = None,
-        rate: float | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         training: dict[str, Any] | None = None,
         validation: float = 0.15,
         calibration: float = 0.15,
@@ -71,8 +71,8 @@ class LeapForecaster(Estimator):
     def forecast_times(self, X) -> np.ndarray:
         """The times for which `predict` answers, (sample, step): steps are one typical gap long."""
         series = self._new_series(X)
-        frame = self.predictor_.frame
-        ahead = np.arange(1, frame.spec.output[0] + 1) * frame.scaler.time_unit
+        preprocessor = self.fitted_.preprocessor
+        ahead = np.arange(1, preprocessor.spec.output[0] + 1) * preprocessor.scaler.time_unit
         if self.window_ is not None and not in_steps(self.horizon):
             ahead = np.asarray(self.horizon, float)
         return series.times[series.offsets[1:] - 1, None] + ahead
@@ -93,9 +93,9 @@ class LeapForecaster(Estimator):
             raise InputError(f"y has shape {shape}; future values are (sample, step, channel), here with {channels} channels")
 
     def _score(self, series: Series) -> float:
-        scale = self.predictor_.frame.scaler.scale
+        scale = self.fitted_.preprocessor.scaler.scale
         truth = scale(np.asarray(series.target))
-        error = scale(self.predictor_.predict(replace(series, target=None))) - truth
+        error = scale(self.fitted_.predict(replace(series, target=None))) - truth
         return 1 - float(np.nanmean(error**2) / np.nanmean((truth - np.nanmean(truth, 0)) ** 2))
 
     def __sklearn_tags__(self):

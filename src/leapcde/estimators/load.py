@@ -11,7 +11,7 @@ from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.files import load_file
-from leapcde.training.fitted import Predictor
+from leapcde.training.fitted import FittedModel
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "classification": LeapClassifier,
@@ -21,7 +21,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 
 
 def load(path: Path | str) -> Estimator:
-    """Read what an estimator's `save`, `Predictor.save` or `leapcde fit` wrote (a file, or a run folder).
+    """Read what an estimator's `save`, `FittedModel.save` or `leapcde fit` wrote (a file, or a run folder).
 
     >>> load("nowhere.safetensors")
     Traceback (most recent call last):
@@ -30,15 +30,19 @@ def load(path: Path | str) -> Estimator:
     path = Path(path)
     path = path / "model.safetensors" if path.is_dir() else path
     arrays, about = load_file(path, "model")
-    predictor = Predictor.restore(path, arrays, about)
-    frame, kept = predictor.frame, about.get("estimator", {})
-    recipe = {"interpolation": frame.recipe.scheme, "time_channel": frame.recipe.time, "intensity": frame.recipe.intensity}
-    made = ESTIMATORS[frame.task]().set_params(model=predictor.name, options=predictor.options, **recipe)
+    fitted = FittedModel.restore(path, arrays, about)
+    preprocessor, kept = fitted.preprocessor, about.get("estimator", {})
+    recipe = {
+        "interpolation": preprocessor.recipe.interpolation,
+        "time_channel": preprocessor.recipe.time_channel,
+        "intensity": preprocessor.recipe.intensity,
+    }
+    made = ESTIMATORS[preprocessor.task]().set_params(model=fitted.name, options=fitted.options, **recipe)
     try:
         made.set_params(**kept.get("params", {}))
     except ValueError as error:
         raise CheckpointError(f"{path} was written by another version of leapcde ({error})") from None
-    made._keep(predictor)
+    made._keep(fitted)
     errors = arrays.get("conformal/['errors']")
     made.conformal_ = None if errors is None else Conformal(errors)
     if isinstance(made, LeapForecaster):

@@ -37,8 +37,8 @@ class LeapRegressor(Estimator):
         time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
-        batch: int | None = None,
-        rate: float | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         training: dict[str, Any] | None = None,
         validation: float = 0.15,
         calibration: float = 0.0,
@@ -64,7 +64,7 @@ class LeapRegressor(Estimator):
 
     def _score(self, series: Series) -> float:
         truth = np.asarray(series.target, float)
-        return float(r2_score(truth, self.predictor_.predict(replace(series, target=None))))
+        return float(r2_score(truth, self.fitted_.predict(replace(series, target=None))))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

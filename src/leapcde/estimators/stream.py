@@ -31,10 +31,10 @@ from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import CAUSAL, fit_path
 from leapcde.solve.adaptive import ADAPTIVE
 from leapcde.solve.integrate import solve
-from leapcde.training.fitted import Predictor
+from leapcde.training.fitted import FittedModel
 from leapcde.training.metrics import softmax
 from leapcde.training.predict import checked
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 
 
 class Stream(ABC):
@@ -44,18 +44,18 @@ class Stream(ABC):
     answer at any moment. `len(stream)` counts the rows so far.
     """
 
-    def __init__(self, predictor: Predictor, static: Any = None):
-        self.predictor = predictor
+    def __init__(self, fitted: FittedModel, static: Any = None):
+        self.fitted = fitted
         self.rows = 0
         self.newest = -np.inf
-        self.static = _checked_static(predictor.frame, static)
+        self.static = _checked_static(fitted.preprocessor, static)
 
     def __len__(self) -> int:
         return self.rows
 
     def push(self, t: Any, x: Any) -> Stream:
         """Take one observation, later than all before. Returns the stream."""
-        time, values = _row(self.predictor.frame, t, x)
+        time, values = _row(self.fitted.preprocessor, t, x)
         if not time > self.newest:
             raise InputError(f"time {time:.12g} does not come after {self.newest:.12g}: observations must arrive in order")
         self._take(time, values)
@@ -64,12 +64,12 @@ class Stream(ABC):
 
     def predict(self) -> Any:
         """The label, number, or future values (step, channel), from what was pushed so far."""
-        return self.predictor.frame.decode(self.raw())[0]
+        return self.fitted.preprocessor.decode(self.raw())[0]
 
     def predict_proba(self) -> np.ndarray:
         """The probability of each class, in the order of the classes."""
-        if self.predictor.frame.task != "classification":
-            raise InputError(f"probabilities exist for classification only; this model does {self.predictor.frame.task}")
+        if self.fitted.preprocessor.task != "classification":
+            raise InputError(f"probabilities exist for classification only; this model does {self.fitted.preprocessor.task}")
         return softmax(self.raw().astype(np.float64))[0]
 
     def raw(self) -> np.ndarray:
@@ -88,18 +88,18 @@ class Stream(ABC):
     def _answer(self) -> Any: ...
 
 
-def open_stream(predictor: Predictor, *, window: int | None = None, static: Any = None) -> Stream:
-    """A stream for a predictor; with `window`, one that looks back on so many rows, as a forecaster does."""
+def open_stream(fitted: FittedModel, *, window: int | None = None, static: Any = None) -> Stream:
+    """A stream for a fitted model; with `window`, one that looks back on so many rows, as a forecaster does."""
     if window is not None:
-        return WindowStream(predictor, window, static)
-    return CarriedStream(predictor, static)
+        return WindowStream(fitted, window, static)
+    return CarriedStream(fitted, static)
 
 
 class WindowStream(Stream):
     """Keeps the last `window` rows and predicts from them: exact for every path and model, at a cost that never grows."""
 
-    def __init__(self, predictor: Predictor, window: int, static: Any = None):
-        super().__init__(predictor, static)
+    def __init__(self, fitted: FittedModel, window: int, static: Any = None):
+        super().__init__(fitted, static)
         self.kept: deque[tuple[float, np.ndarray]] = deque(maxlen=window)
 
     def _take(self, time: float, values: np.ndarray) -> None:
@@ -107,9 +107,9 @@ class WindowStream(Stream):
 
     def _answer(self) -> Any:
         times, values = np.array([t for t, _ in self.kept]), np.stack([x for _, x in self.kept])
-        static = self.static if self.predictor.frame.spec.static else None
-        series = Series(times, values, np.array([0, len(times)]), self.predictor.frame.channels, static=static)
-        return self.predictor.raw(series)
+        static = self.static if self.fitted.preprocessor.spec.static else None
+        series = Series(times, values, np.array([0, len(times)]), self.fitted.preprocessor.channels, static=static)
+        return self.fitted.raw(series)
 
 
 class Carry(NamedTuple):
@@ -127,30 +127,30 @@ class Carry(NamedTuple):
 class CarriedStream(Stream):
     """Carries the state of the model from row to row."""
 
-    def __init__(self, predictor: Predictor, static: Any = None):
-        super().__init__(predictor, static)
-        _check_causal(predictor)
+    def __init__(self, fitted: FittedModel, static: Any = None):
+        super().__init__(fitted, static)
+        _check_causal(fitted)
         self.carry: Carry | None = None
         self.start = 0.0
         self.waiting: tuple[Any, Any, Any] | None = None  # a last row without observations
 
     def _take(self, time: float, values: np.ndarray) -> None:
-        frame = self.predictor.frame
+        preprocessor = self.fitted.preprocessor
         if self.carry is None:
             self.start = time
-        scaled = frame.scaler.scale(values[None])
+        scaled = preprocessor.scaler.scale(values[None])
         mask = ~np.isnan(scaled)
-        since = np.array([(time - self.start) / frame.scaler.time_unit], np.float32)
+        since = np.array([(time - self.start) / preprocessor.scaler.time_unit], np.float32)
         row = (since, np.where(mask, scaled, 0), mask.astype(np.float32))
         if self.carry is None:
-            self.carry = checked(_begin, self.predictor.model, frame.recipe, row, _scaled_static(frame, self.static))
+            self.carry = checked(_begin, self.fitted.model, preprocessor.recipe, row, _scaled_static(preprocessor, self.static))
         elif mask.any():
-            self.carry, self.waiting = checked(_push, self.predictor.model, frame.recipe, self.carry, row), None
+            self.carry, self.waiting = checked(_push, self.fitted.model, preprocessor.recipe, self.carry, row), None
         else:
             self.waiting = row
 
     def _answer(self) -> Any:
-        model, recipe, carry = self.predictor.model, self.predictor.frame.recipe, self.carry
+        model, recipe, carry = self.fitted.model, self.fitted.preprocessor.recipe, self.carry
         if self.waiting is not None:
             carry = checked(_push, model, recipe, carry, self.waiting)
         return checked(_read, model, carry)
@@ -162,7 +162,7 @@ def _begin(model: Model, recipe: Recipe, row, static) -> Carry:
     twice = lambda a: jnp.stack([a, a], 1)
     still = jnp.stack([mask, jnp.zeros_like(mask)], 1)
     obs = Padded(twice(time), twice(values), still, values, static, None)
-    first = Batch(obs, fit_path(obs, recipe.scheme, time=recipe.time, intensity=recipe.intensity))
+    first = Batch(obs, fit_path(obs, recipe.interpolation, time_channel=recipe.time_channel, intensity=recipe.intensity))
     return Carry(_begun(model, first), first, time, values, mask, jnp.zeros_like(values), mask)
 
 
@@ -200,8 +200,8 @@ def _piece(recipe: Recipe, carry: Carry, time, filled, mask):
     obs = Padded(
         times, jnp.stack([carry.filled, filled], 1), jnp.stack([everything] * 2, 1), filled, carry.first.obs.static, None
     )
-    path = fit_path(obs, recipe.scheme, time=recipe.time)
-    if recipe.scheme == "hermite":
+    path = fit_path(obs, recipe.interpolation, time_channel=recipe.time_channel)
+    if recipe.interpolation == "hermite":
         # Only the first piece of a Hermite path is linear; later ones begin with the slope before them.
         slope = carry.rate * (time - carry.time)[:, None]
         mine = (slice(None), 0, slice(-slope.shape[-1], None))
@@ -212,10 +212,10 @@ def _piece(recipe: Recipe, carry: Carry, time, filled, mask):
 
 def _with_counts(path, count, mask, recipe: Recipe):
     """Counts of observations, linear between rows, behind the time channel; rectilinear paths jump at their end."""
-    counts = [count, count, count + mask] if recipe.scheme == "rectilinear" else [count, count + mask]
+    counts = [count, count, count + mask] if recipe.interpolation == "rectilinear" else [count, count + mask]
     knots = jnp.stack(counts, 1)
     slope = jnp.diff(knots, axis=1)
-    at = int(recipe.time)
+    at = int(recipe.time_channel)
     put = lambda array, extra: jnp.concatenate([array[..., :at], extra, array[..., at:]], -1)
     return replace(path, values=put(path.values, knots), left=put(path.left, slope), right=put(path.right, slope))
 
@@ -261,25 +261,25 @@ def _answered(model: Any, state, end: Batch):
     return eqx.tree_at(start, model, _Given(state))(end).prediction
 
 
-def _check_causal(predictor: Predictor) -> None:
-    model, scheme = predictor.model, predictor.frame.recipe.scheme
+def _check_causal(fitted: FittedModel) -> None:
+    model, interpolation = fitted.model, fitted.preprocessor.recipe.interpolation
     if not isinstance(model, Streamable) and _family(model) is None:
-        raise InputError(f"model {predictor.name!r} cannot be streamed; 'leap', 'ncde', 'gru', 'gru-d' and 'ode-rnn' can")
+        raise InputError(f"model {fitted.name!r} cannot be streamed; 'leap', 'ncde', 'gru', 'gru-d' and 'ode-rnn' can")
     if isinstance(model, Leap) and model.residual:
         raise InputError("'leap+' needs the whole path X for its answer, so it cannot be streamed; 'leap' can")
-    if not isinstance(model, (OverRows, ODERNN)) and scheme not in CAUSAL:
+    if not isinstance(model, (OverRows, ODERNN)) and interpolation not in CAUSAL:
         raise InputError(
-            f"a {scheme!r} path changes in its past when observations arrive, so it cannot be streamed; "
+            f"a {interpolation!r} path changes in its past when observations arrive, so it cannot be streamed; "
             f"fit with interpolation='hermite' or 'rectilinear' (--path on the command line)"
         )
     solver = getattr(model, "solver", None)
     if solver is not None and solver.method in ADAPTIVE:
-        raise InputError("adaptive steps depend on the whole series; stream a model fitted with a fixed solver, such as 'rk4'")
+        raise InputError("adaptive steps depend on the whole series; stream a model trained with a fixed solver, such as 'rk4'")
     if isinstance(model, (Leap, NeuralCDE)) and model.course.steps is not None:
         option = "encoder_steps" if isinstance(model, Leap) else "steps"
         raise InputError(
             f"{option}={model.course.steps} divides the whole series into equal steps, so each new row moves them all; "
-            f"stream a model fitted with {option}=None"
+            f"stream a model trained with {option}=None"
         )
     if isinstance(model, Leap) and model.steps is None:
         raise InputError(
@@ -287,9 +287,9 @@ def _check_causal(predictor: Predictor) -> None:
         )
 
 
-def _row(frame: Frame, t: Any, x: Any) -> tuple[float, np.ndarray]:
+def _row(preprocessor: Preprocessor, t: Any, x: Any) -> tuple[float, np.ndarray]:
     """One observation, checked; the slow and thorough way only where the fast one does not fit."""
-    channels = len(frame.channels)
+    channels = len(preprocessor.channels)
     if isinstance(t, (int, float)) and isinstance(x, np.ndarray) and x.shape == (channels,) and x.dtype.kind in "fiu":
         time, values = float(t), x.astype(np.float64)
     else:
@@ -297,7 +297,7 @@ def _row(frame: Frame, t: Any, x: Any) -> tuple[float, np.ndarray]:
         series = as_series([(np.atleast_1d(np.asarray(t)), values[None] if values.ndim == 1 else values)])
         if len(series.times) != 1 or series.values.shape[1] != channels:
             raise InputError(
-                f"push takes one time and {channels} values ({', '.join(frame.channels)}), NaN where there is none"
+                f"push takes one time and {channels} values ({', '.join(preprocessor.channels)}), NaN where there is none"
             )
         time, values = float(series.times[0]), series.values[0].astype(np.float64)
     if not np.isfinite(time) or np.isinf(values).any():
@@ -305,15 +305,15 @@ def _row(frame: Frame, t: Any, x: Any) -> tuple[float, np.ndarray]:
     return time, values
 
 
-def _checked_static(frame: Frame, given: Any) -> np.ndarray:
+def _checked_static(preprocessor: Preprocessor, given: Any) -> np.ndarray:
     """Static features as (1, features), NaN where one is missing."""
     values = np.zeros((1, 0)) if given is None else np.asarray(given, float).reshape(1, -1)
-    if values.shape[1] != frame.spec.static:
-        expected = f"the model was trained on {frame.spec.static} static features"
+    if values.shape[1] != preprocessor.spec.static:
+        expected = f"the model was trained on {preprocessor.spec.static} static features"
         raise InputError(f"{expected}, {values.shape[1]} are given: stream(static=[…])")
     return values
 
 
-def _scaled_static(frame: Frame, static: np.ndarray) -> np.ndarray:
-    mean, std = np.array(frame.scaler.static_mean), np.array(frame.scaler.static_std)
-    return np.nan_to_num((static - mean) / std if frame.spec.static else static).astype(np.float32)
+def _scaled_static(preprocessor: Preprocessor, static: np.ndarray) -> np.ndarray:
+    mean, std = np.array(preprocessor.scaler.static_mean), np.array(preprocessor.scaler.static_std)
+    return np.nan_to_num((static - mean) / std if preprocessor.spec.static else static).astype(np.float32)

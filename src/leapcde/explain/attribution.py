@@ -17,9 +17,9 @@ from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import fit_path
-from leapcde.training.fitted import Predictor
+from leapcde.training.fitted import FittedModel
 from leapcde.training.predict import checked
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 
 CHUNK = 64  # samples at a time: each keeps the gradient of every observation
 
@@ -34,23 +34,23 @@ class Attribution(NamedTuple):
     unit: str
 
 
-def attribute(predictor: Predictor, series: Series, *, of: Any = None, steps: int = 32) -> Attribution:
+def attribute(fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32) -> Attribution:
     """Integrated gradients from a series that always stands at the training mean, with the same times and holes.
 
     The answer of a classifier is the lead of one class's score over the mean of the others'.
     """
     if not isinstance(steps, int) or steps < 1:
         raise InputError(f"steps {steps!r}: give a whole number of at least 1; 32 is enough for most models")
-    frame, kept = predictor.frame, without_empty_rows(replace(series, target=None))
-    weights, unit = _answer(predictor, kept, of)
+    preprocessor, kept = fitted.preprocessor, without_empty_rows(replace(series, target=None))
+    weights, unit = _answer(fitted, kept, of)
     found = np.full(kept.values.shape, np.nan)
-    static, change = np.zeros((len(kept), frame.spec.static)), np.zeros(len(kept))
-    for bucket in frame.encode(kept):
+    static, change = np.zeros((len(kept), preprocessor.spec.static)), np.zeros(len(kept))
+    for bucket in preprocessor.encode(kept):
         for start in range(0, len(bucket.samples), CHUNK):
             part = np.arange(start, min(start + CHUNK, len(bucket.samples)))
             samples = bucket.samples[part]
             obs = jax.tree.map(lambda a, part=part: a[part], bucket.batch.obs)
-            answer = checked(_gradients, predictor.model, frame.recipe, obs, jnp.asarray(weights[samples]), steps)
+            answer = checked(_gradients, fitted.model, preprocessor.recipe, obs, jnp.asarray(weights[samples]), steps)
             each, static[samples], change[samples] = map(np.asarray, answer)
             for row, i in zip(each, samples, strict=True):
                 found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
@@ -58,7 +58,7 @@ def attribute(predictor: Predictor, series: Series, *, of: Any = None, steps: in
 
 
 def permutation_importance(
-    score: Callable[[Series], float], series: Series, frame: Frame, *, repeats: int, seed: int
+    score: Callable[[Series], float], series: Series, preprocessor: Preprocessor, *, repeats: int, seed: int
 ) -> dict[str, tuple[float, float]]:
     """How far `score` falls when one channel's observed values are shuffled among all samples and times.
 
@@ -68,7 +68,7 @@ def permutation_importance(
         raise InputError(f"repeats {repeats}: give at least 1")
     whole, generator = score(series), np.random.default_rng(seed)
     found = {}
-    names = [*frame.channels, *[f"static {i}" for i in range(frame.spec.static)]]
+    names = [*preprocessor.channels, *[f"static {i}" for i in range(preprocessor.spec.static)]]
     for c, name in enumerate(names):
         falls = [whole - score(_shuffled(series, c, generator)) for _ in range(repeats)]
         found[name] = (float(np.mean(falls)), float(np.std(falls)))
@@ -87,36 +87,36 @@ def _shuffled(series: Series, c: int, generator: np.random.Generator) -> Series:
     return replace(series, values=values)
 
 
-def _answer(predictor: Predictor, series: Series, of: Any) -> tuple[np.ndarray, str]:
+def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, str]:
     """Weights over the model's outputs that make one number of them, (sample, *output), and what that number is."""
-    frame = predictor.frame
-    shape = (len(series), *frame.spec.output)
-    if frame.task == "regression":
-        return np.full(shape, frame.target_std, np.float32), "added to the predicted number"
-    if frame.task == "forecasting":
-        return _forecast_weights(frame, shape, of)
-    classes = list(frame.classes)
+    preprocessor = fitted.preprocessor
+    shape = (len(series), *preprocessor.spec.output)
+    if preprocessor.task == "regression":
+        return np.full(shape, preprocessor.target_std, np.float32), "added to the predicted number"
+    if preprocessor.task == "forecasting":
+        return _forecast_weights(preprocessor, shape, of)
+    classes = list(preprocessor.classes)
     if of is not None and of not in classes:
         raise InputError(f"no class {of!r}; there are: {', '.join(map(str, classes))}")
-    index = predictor.raw(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
+    index = fitted.raw(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
     chosen = np.eye(len(classes), dtype=np.float32)[index]
     others = (1 - chosen) / (len(classes) - 1)
     return chosen - others, f"added to the score of {'the predicted class' if of is None else of}"
 
 
-def _forecast_weights(frame: Frame, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
+def _forecast_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
     if of is None:
         return np.full(shape, 1 / np.prod(shape[1:]), np.float32), "added to the mean of the standardised forecast"
     try:
         step, channel = of
-        c = frame.channels.index(channel) if isinstance(channel, str) else range(len(frame.channels))[channel]
+        c = preprocessor.channels.index(channel) if isinstance(channel, str) else range(len(preprocessor.channels))[channel]
         k = range(shape[1])[step]
     except (TypeError, ValueError, IndexError):
-        names = ", ".join(frame.channels)
+        names = ", ".join(preprocessor.channels)
         raise InputError(f"of={of!r}: give (step from 0 to {shape[1] - 1}, channel); channels are: {names}") from None
     weights = np.zeros(shape, np.float32)
-    weights[:, k, c] = frame.scaler.std[c]
-    return weights, f"added to step {k + 1} of {frame.channels[c]}"
+    weights[:, k, c] = preprocessor.scaler.std[c]
+    return weights, f"added to step {k + 1} of {preprocessor.channels[c]}"
 
 
 @eqx.filter_jit
@@ -140,5 +140,5 @@ def _predict(model, recipe: Recipe, obs: Padded, values, static):
     newest = jnp.max(jnp.where(obs.mask > 0, jnp.arange(length)[None, :, None], 0), 1, keepdims=True)
     last = jnp.take_along_axis(values * obs.mask, newest, 1)[:, 0]
     obs = obs._replace(values=values, static=static, last=last)
-    X = fit_path(obs, recipe.scheme, time=recipe.time, intensity=recipe.intensity)
+    X = fit_path(obs, recipe.interpolation, time_channel=recipe.time_channel, intensity=recipe.intensity)
     return model(Batch(obs, X)).prediction

@@ -15,7 +15,7 @@ from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.explain.attribution import Attribution, attribute
 from leapcde.files import atomic, write_text
-from leapcde.training.fitted import Predictor
+from leapcde.training.fitted import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ class Explanation:
     answer, in the unit that `unit` names. `paths` is what `path` returns, or None for a model without a learned path.
     """
 
-    predictor: Predictor
+    fitted: FittedModel
     series: Series
     predicted: np.ndarray
     attribution: Attribution
@@ -89,7 +89,7 @@ class Explanation:
 
     def section(self, i: int, title: str, channels: Sequence[str] = ()) -> list[str]:
         """What a page says about one sample."""
-        parts = [report.heading(title), report.paragraph(_answer(self.predictor, self.series, i, self.predicted[i]))]
+        parts = [report.heading(title), report.paragraph(_answer(self.fitted, self.series, i, self.predicted[i]))]
         if self.paths is not None:
             image = plots.as_image(self.plot(i, channels), f"X, Y and speed: {title}")
             parts.append(report.figure(image, _calm(self.calm[i], self.paths["t"][i])))
@@ -97,20 +97,20 @@ class Explanation:
         return [*parts, report.figure(image, f"What each observation {self.unit} (integrated gradients).")]
 
 
-def explanation(predictor: Predictor, series: Series, *, of: Any = None, steps: int = 32) -> Explanation:
+def explanation(fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32) -> Explanation:
     """Explain all samples of a series."""
-    paths = predictor.path(series) if hasattr(predictor.model, "learned_path") else None
-    found = attribute(predictor, series, of=of, steps=steps)
-    return Explanation(predictor, series, predictor.predict(series), found, paths)
+    paths = fitted.path(series) if hasattr(fitted.model, "learned_path") else None
+    found = attribute(fitted, series, of=of, steps=steps)
+    return Explanation(fitted, series, fitted.predict(series), found, paths)
 
 
 def explain(
-    predictor: Predictor, series: Series, folder: Path, *, samples: Sequence[int] = (0,), channels: Sequence[str] = ()
+    fitted: FittedModel, series: Series, folder: Path, *, samples: Sequence[int] = (0,), channels: Sequence[str] = ()
 ) -> list[Path]:
     """Write a PNG for each sample and one self-contained `explain.html`. Returns the files written."""
     _pick_channels(series, channels)
     _check_samples(series, samples)
-    found = explanation(predictor, series.take(list(samples)))
+    found = explanation(fitted, series.take(list(samples)))
     parts = [report.paragraph(_WHAT if found.paths is not None else _WHAT_COUNTED)]
     written = []
     for row, sample in enumerate(samples):
@@ -144,8 +144,8 @@ def _title(series: Series, sample: int) -> str:
     return f"Sample {sample}" if series.ids is None else f"Sample {sample} (id {series.ids[sample]})"
 
 
-def _answer(predictor: Predictor, series: Series, sample: int, predicted) -> str:
-    if predictor.frame.task == "forecasting":
+def _answer(fitted: FittedModel, series: Series, sample: int, predicted) -> str:
+    if fitted.preprocessor.task == "forecasting":
         return f"Forecast of {len(predicted)} steps for {len(series.channels)} channels."
     truth = "" if series.target is None else f" (true: {series.target[sample]})"
     return f"Predicted: {predicted}{truth}."

@@ -23,7 +23,7 @@ SLOW = 0.1  # a stretch is calm where the speed of Y is below this share of its 
 def plot_paths(
     found: dict[str, np.ndarray], observed: tuple[np.ndarray, np.ndarray], channels: Sequence[tuple[int, str]]
 ) -> Figure:
-    """X and Y of one sample, a row for each channel, and the speed of Y below. `found` is one sample of `Predictor.path`."""
+    """X and Y of one sample, a row for each channel, and the speed of Y below. `found` is one sample of `FittedModel.path`."""
     figure, axes = _subplots(len(channels) + 1, height=1.9)
     times, values = observed
     for axis, (c, name) in zip(axes[:-1], channels, strict=True):

@@ -33,7 +33,7 @@ class ACENODE(Model):
     cell: GRUCell
     head: Head
     attention: str = eqx.field(static=True)
-    rate: float = eqx.field(static=True)
+    pace: float = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
     def __init__(
@@ -59,13 +59,13 @@ class ACENODE(Model):
         self.cell = GRUCell(2 * spec.values, hidden, key=d)
         self.head = make_head(spec, hidden, key=e, anchored=anchored)
         self.attention = attention
-        self.rate = span / max(spec.span, 1e-12)
+        self.pace = span / max(spec.span, 1e-12)
         self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         obs = batch.obs
         h = jnp.tanh(self.φ_h(batch.start))
-        gaps = jnp.diff(obs.times, axis=1, prepend=obs.times[:, :1]) * self.rate
+        gaps = jnp.diff(obs.times, axis=1, prepend=obs.times[:, :1]) * self.pace
         update = lambda state, row: (self.cell.step(state[0], row), state[1])
         rows = self.cell.inputs(rows_of(batch))
         h, _ = over_rows(update, (h, self.first(h)), rows, obs.mask.max(-1), gaps=gaps, evolve=self.evolve)

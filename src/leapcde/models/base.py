@@ -12,7 +12,7 @@ from leapcde.errors import InputError
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.paths.batch import Batch, Recipe
-from leapcde.paths.path import Path
+from leapcde.paths.path import CubicPath
 from leapcde.paths.transform import averaged, clock_path, paced
 from leapcde.solve.solver import Solver
 
@@ -92,17 +92,17 @@ class Course:
 
     @classmethod
     def of(cls, spec: Spec, time_span: float | None, steps: int | None) -> Course:
-        if steps is not None and spec.recipe.scheme == "rectilinear":
+        if steps is not None and spec.recipe.interpolation == "rectilinear":
             raise InputError(
                 "a rectilinear path jumps at its last row, which no mean over a step sees; take another path, or no steps"
             )
-        return cls(time_span / max(spec.span, 1e-12) if time_span is not None and spec.recipe.time else None, steps)
+        return cls(time_span / max(spec.span, 1e-12) if time_span is not None and spec.recipe.time_channel else None, steps)
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch with X at this pace."""
         return batch if self.pace is None else Batch(batch.obs, paced(batch.X, self.pace))
 
-    def path(self, batch: Batch) -> Path:
+    def path(self, batch: Batch) -> CubicPath:
         """X as it is solved along; where there are steps, its mean around each of them and linear between them."""
         return batch.X if self.steps is None else averaged(batch.X, clock_path(batch.obs.times, 1.0, self.steps))
 

@@ -58,7 +58,7 @@ def mean_target(spec: Spec, target: np.ndarray) -> Constant:
     return Constant(jnp.asarray(np.nanmean(target, axis=0), jnp.float32).reshape(spec.output))
 
 
-NAIVE = {
+BASELINES = {
     "class-prior": ("classification", class_prior),
     "mean": ("regression", mean_target),
     "last-value": ("forecasting", lambda spec, target: LastValue(spec.output[0])),
@@ -66,15 +66,15 @@ NAIVE = {
 }
 
 
-def fit_naive(name: str, spec: Spec, target: np.ndarray) -> Model:
+def fit_baseline(name: str, spec: Spec, target: np.ndarray) -> Model:
     """The naive model `name` from the (encoded or scaled) training targets."""
-    return NAIVE[name][1](spec, target)
+    return BASELINES[name][1](spec, target)
 
 
-def naive_for(task: str) -> list[str]:
+def baselines_for(task: str) -> list[str]:
     """Names of the naive models that can do a task.
 
-    >>> naive_for("forecasting")
+    >>> baselines_for("forecasting")
     ['last-value', 'linear-trend']
     """
-    return [name for name, (kind, _) in NAIVE.items() if kind == task]
+    return [name for name, (kind, _) in BASELINES.items() if kind == task]

@@ -29,7 +29,7 @@ class GRUODE(Model):
     U: Dense
     U_c: Dense
     head: Head
-    rate: float = eqx.field(static=True)
+    pace: float = eqx.field(static=True)
     time: bool = eqx.field(static=True)
     values: int = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
@@ -46,19 +46,19 @@ class GRUODE(Model):
         solver_options: dict[str, Any] | None = None,
     ):
         a, b, c, d, e = jax.random.split(key, 5)
-        self.time, self.values = spec.recipe.time, spec.values
+        self.time, self.values = spec.recipe.time_channel, spec.values
         inputs = spec.channels - int(self.time)
         self.φ_h = Dense(inputs + spec.static, hidden, key=a)
         self.W = Dense(inputs, 3 * hidden, key=b)
         self.U = Dense(hidden, 2 * hidden, key=c, bias=False)
         self.U_c = Dense(hidden, hidden, key=d, bias=False)
         self.head = make_head(spec, hidden, key=e, anchored=anchored)
-        self.rate = float(pace)
+        self.pace = float(pace)
         self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         X = batch.X
-        time = (X.times - X.times[:, :1])[..., None] * self.rate
+        time = (X.times - X.times[:, :1])[..., None] * self.pace
         start = jnp.concatenate([self.seen(X.values[:, 0]), batch.obs.static], -1)
 
         def field(h, control):

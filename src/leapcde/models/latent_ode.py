@@ -24,7 +24,7 @@ from leapcde.nn.dense import Dense
 from leapcde.nn.fields import ODEField
 from leapcde.nn.heads import Head
 from leapcde.paths.batch import Batch
-from leapcde.paths.path import Path, join_linear
+from leapcde.paths.path import CubicPath, join_linear
 from leapcde.paths.transform import clock_path
 from leapcde.solve.integrate import solution_path, solve
 from leapcde.solve.solver import Solver
@@ -41,12 +41,12 @@ class LatentODE(Model):
 
     augment: int = eqx.field(static=True)
     elbo: float = eqx.field(static=True)
-    noise: float = eqx.field(static=True)
+    deviation: float = eqx.field(static=True)
     kl_epochs: float = eqx.field(static=True)
     samples: int = eqx.field(static=True)
     steps: int | None = eqx.field(static=True)
     anchored: bool = eqx.field(static=True)
-    rate: float = eqx.field(static=True)
+    pace: float = eqx.field(static=True)
     horizon: int = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
@@ -61,7 +61,7 @@ class LatentODE(Model):
         depth: int = 2,  # hidden layers of both fields
         augment: Whole = 5,  # zero dimensions appended to the state of both equations
         elbo: float = 0.02,  # weight of the negative ELBO, per observed value, in the loss
-        noise: float = 0.1,  # deviation of the observations around x̂, in standardised units
+        deviation: float = 0.1,  # deviation of the observations around x̂, in standardised units
         kl_epochs: float = 10.0,  # epochs over which the KL term grows to its full weight
         samples: int = 3,  # draws of z_0 a training step
         decoder_steps: int | None = 24,  # steps of the generating solve; None steps at every observation
@@ -80,8 +80,8 @@ class LatentODE(Model):
         self.head = None if forecasting else make_head(spec, latent, key=next(keys), anchored=False)
         self.step_ahead = jnp.ones(()) if forecasting else None
         self.augment, self.samples, self.steps, self.anchored = augment, samples, decoder_steps, anchored
-        self.elbo, self.noise, self.kl_epochs = float(elbo), float(noise), float(kl_epochs)
-        self.rate, self.horizon = span / max(spec.span, 1e-12), spec.output[0] if forecasting else 0
+        self.elbo, self.deviation, self.kl_epochs = float(elbo), float(deviation), float(kl_epochs)
+        self.pace, self.horizon = span / max(spec.span, 1e-12), spec.output[0] if forecasting else 0
         self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
@@ -97,12 +97,12 @@ class LatentODE(Model):
     def recognise(self, batch: Batch):
         """μ and log σ of z_0, from an ODE-RNN that meets the last observation first."""
         obs, back = batch.obs, slice(None, None, -1)
-        gaps = jnp.diff(obs.times[:, back], axis=1, prepend=obs.times[:, -1:]) * self.rate
+        gaps = jnp.diff(obs.times[:, back], axis=1, prepend=obs.times[:, -1:]) * self.pace
         rows, seen = rows_of(batch)[:, back], obs.mask.max(-1)[:, back]
         h = self.recognition(self.φ_0(obs.static), gaps, rows, seen, self.solver)
         return jnp.split(self.moments(h), 2, -1)
 
-    def predict(self, batch: Batch, z0, z: Path | None):
+    def predict(self, batch: Batch, z0, z: CubicPath | None):
         """The mean over draws: scores from z_0, or what is decoded beyond the window."""
         if self.head is not None:
             return self.head(z0.mean(0), batch.obs)
@@ -111,25 +111,25 @@ class LatentODE(Model):
         x = x.reshape(*z0.shape[:2], *x.shape[1:]).mean(0)
         return batch.obs.last[:, None] + x[:, 1:] - x[:, :1] if self.anchored else x[:, 1:]
 
-    def generate(self, batch: Batch, z0) -> Path:
+    def generate(self, batch: Batch, z0) -> CubicPath:
         """z as a path of samples · batch rows over the window and, in forecasting, `horizon` rows beyond it."""
         draws, flat = len(z0), z0.reshape(-1, z0.shape[-1])
         flat = jnp.concatenate([flat, jnp.zeros((len(flat), self.augment), flat.dtype)], -1)
-        times = clock_path(batch.obs.times, self.rate, self.steps).times
+        times = clock_path(batch.obs.times, self.pace, self.steps).times
         if self.step_ahead is not None:
-            ahead = self.step_ahead * self.rate * jnp.arange(1, self.horizon + 1, dtype=z0.dtype)
+            ahead = self.step_ahead * self.pace * jnp.arange(1, self.horizon + 1, dtype=z0.dtype)
             times = jnp.concatenate([times, times[:, -1:] + ahead], 1)
         times = jnp.tile(times, (draws, 1))
         clock = join_linear(times, times[..., None])
         _, z = solve(lambda z, dt: self.f(z, dt) * dt, flat, clock, self.solver, save=lambda z: z)
         return solution_path(times, z, self.f(z, jnp.moveaxis(clock.values, 1, 0)))
 
-    def negative_elbo(self, batch: Batch, z: Path, μ, log_σ, epoch):
+    def negative_elbo(self, batch: Batch, z: CubicPath, μ, log_σ, epoch):
         """Per observed value, without the constant of the normal density."""
         obs = batch.obs
-        times = jnp.tile((obs.times - obs.times[:, :1]) * self.rate, (self.samples, 1))
+        times = jnp.tile((obs.times - obs.times[:, :1]) * self.pace, (self.samples, 1))
         x = self.decoder(z.evaluate(times)).reshape(self.samples, *obs.values.shape)
-        error = jnp.sum(obs.mask * (obs.values - x) ** 2, axis=(2, 3)).mean(0) / (2 * self.noise**2)
+        error = jnp.sum(obs.mask * (obs.values - x) ** 2, axis=(2, 3)).mean(0) / (2 * self.deviation**2)
         kl = 0.5 * jnp.sum(μ**2 + jnp.exp(2 * log_σ) - 1 - 2 * log_σ, -1)
         weight = jnp.clip(epoch / max(self.kl_epochs, 1e-9), 0.0, 1.0)
         return jnp.mean((error + weight * kl) / jnp.maximum(obs.mask.sum((1, 2)), 1.0))

@@ -31,11 +31,11 @@ from leapcde.nn.fields import CDEField, ODEField, swinging
 from leapcde.nn.heads import Head
 from leapcde.nn.losses import path_loss
 from leapcde.paths.batch import Batch
-from leapcde.paths.path import Path, join_linear
+from leapcde.paths.path import CubicPath, join_linear
 from leapcde.paths.transform import add_channels, clock_path, resampled, with_linear
 from leapcde.solve.integrate import solution_path, solve
 from leapcde.solve.solver import Solver
-from leapcde.solve.trace import NOISES, draw_noise, value_and_divergence
+from leapcde.solve.trace import PROBES, draw_probe, value_and_divergence
 
 
 class Leap(Model):
@@ -50,11 +50,11 @@ class Leap(Model):
 
     alpha: float = eqx.field(static=True)
     beta: float = eqx.field(static=True)
-    noise: str = eqx.field(static=True)
+    probe: str = eqx.field(static=True)
     density: str = eqx.field(static=True)
     tie: str = eqx.field(static=True)
     steps: int | None = eqx.field(static=True)
-    rate: float = eqx.field(static=True)
+    pace: float = eqx.field(static=True)
     values: int = eqx.field(static=True)
     residual: bool = eqx.field(static=True)
     course: Course = eqx.field(static=True)
@@ -79,7 +79,7 @@ class Leap(Model):
         mapping: str = "linear",  # m: "linear" (J_m = W) or "mlp"
         alpha: float | None = None,  # how closely Y follows the observations; None: 1, 3/dim x if less, 0.001 in forecasting
         beta: float = 1e-6,  # weight of the log-density; 0 is the paper's "LEAP without likelihood"
-        noise: str = "rademacher",  # ε: "rademacher", "gaussian", or "exact" for the true trace
+        probe: str = "rademacher",  # ε: "rademacher", "gaussian", or "exact" for the true trace
         density: str = "trajectory",  # ĥ starts at h(t_{i−1}); "restart": at the preimage of x_{i−1} under m
         tie: str = "values",  # what Y is compared with: observed "values", or "all" channels of X
         decoder_steps: int | None = 24,  # steps of the joint solve; None steps at every knot, as the paper does
@@ -93,7 +93,7 @@ class Leap(Model):
         choose("mapping", mapping, ("linear", "mlp"))
         choose("density", density, ("trajectory", "restart"))
         choose("tie", tie, ("values", "all"))
-        choose("noise", noise, NOISES)
+        choose("probe", probe, PROBES)
         if density == "restart" and mapping != "linear":
             raise InputError("density 'restart' needs the preimage of m: use mapping='linear', or density='trajectory'")
         D, C, start = hidden, spec.channels, spec.channels + spec.static
@@ -111,8 +111,8 @@ class Leap(Model):
         self.g = CDEField(D, C, depth=g_depth or depth, activation=g_activation or activation, key=next(keys), **cde)
         self.head = make_head(spec, D, key=next(keys), anchored=anchored)
         alpha = (1e-3 if spec.task == "forecasting" else min(1.0, 3 / spec.values)) if alpha is None else alpha
-        self.alpha, self.beta, self.noise, self.density, self.tie = float(alpha), float(beta), noise, density, tie
-        self.steps, self.rate, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
+        self.alpha, self.beta, self.probe, self.density, self.tie = float(alpha), float(beta), probe, density, tie
+        self.steps, self.pace, self.values = decoder_steps, decoder_span / max(spec.span, 1e-12), spec.values
         self.residual, self.course = residual, Course.of(spec, time_span, encoder_steps)
         self.solver = make_solver(solver, solver_options)
 
@@ -122,11 +122,11 @@ class Leap(Model):
         penalty = jnp.zeros(()) if key is None else self.L_Y(batch, self.Y(h, drive), log_density, key)
         return Output(self.head(z, batch.obs), penalty)
 
-    def learned_path(self, batch: Batch) -> Path:
+    def learned_path(self, batch: Batch) -> CubicPath:
         """Y, in the time of the observations."""
         h, _, _, drive = self.solve(self.course(batch), None)
         Y = self.Y(h, drive)
-        return Path(Y.times / self.rate, Y.values, Y.left, Y.right)
+        return CubicPath(Y.times / self.pace, Y.values, Y.left, Y.right)
 
     def regularised(self):
         return self.k, self.f, self.g
@@ -136,15 +136,15 @@ class Leap(Model):
         e0 = self.φ_e(batch.start)
         e, _ = solve(self.k, e0, self.course.path(batch), self.solver)  # eq. 7
         h0, z0 = self.φ_h(e), self.φ_z(batch.start)  # eq. 10
-        clock = clock_path(batch.obs.times, self.rate, self.steps)
-        drive = with_linear(resampled(batch.X, clock, self.rate), clock.values) if self.residual else clock
+        clock = clock_path(batch.obs.times, self.pace, self.steps)
+        drive = with_linear(resampled(batch.X, clock, self.pace), clock.values) if self.residual else clock
         along = key is not None and self.beta != 0 and self.density == "trajectory"
-        noise = draw_noise(key, h0.shape, self.noise, h0.dtype) if along else None
+        probe = draw_probe(key, h0.shape, self.probe, h0.dtype) if along else None
         zero = jnp.zeros_like(h0[:, 0])
 
         def joint(state, moved):  # eq. 9, and eq. 12's integral as one more component
             (h, z, _, t), dt = state, moved[:, :1]
-            f, trace = value_and_divergence(lambda h: self.f(h, t), h, noise) if along else (self.f(h, t), zero)
+            f, trace = value_and_divergence(lambda h: self.f(h, t), h, probe) if along else (self.f(h, t), zero)
             dY = self.J_m(h, f) * dt + (moved[:, 1:] if self.residual else 0)
             return f * dt, self.g(z, dY), trace * dt[:, 0], dt  # eq. 8
 
@@ -156,25 +156,25 @@ class Leap(Model):
         """J_m(h) f, which is W f for a linear m."""
         return jax.jvp(self.m, (h,), (f,))[1]
 
-    def Y(self, h, drive: Path) -> Path:
+    def Y(self, h, drive: CubicPath) -> CubicPath:
         """Y = m(h) as a path: values m(h) and slopes J_m(h) f at the decoder's steps, cubic between them (eq. 5)."""
         t = jnp.moveaxis(drive.values[..., :1], 1, 0)
         Y = solution_path(drive.times, self.m(h), self.J_m(h, self.f(h, t)))
         return add_channels(Y, drive, skip=1) if self.residual else Y
 
-    def L_Y(self, batch: Batch, Y: Path, integral, key):
+    def L_Y(self, batch: Batch, Y: CubicPath, integral, key):
         """Eqs. 11 and 12, at the observed times and channels."""
         obs = batch.obs
-        fitted = Y.evaluate((obs.times - obs.times[:, :1]) * self.rate)
+        trained = Y.evaluate((obs.times - obs.times[:, :1]) * self.pace)
         if self.density == "restart" and self.beta != 0:
             integral = self.restarted(batch, key)
         if self.tie == "values":
-            fitted, x, mask = fitted[..., -self.values :], obs.values, obs.mask
+            trained, x, mask = trained[..., -self.values :], obs.values, obs.mask
         else:
             x = batch.X.evaluate(obs.times)
             extra = jnp.broadcast_to(obs.mask.max(-1, keepdims=True), (*obs.times.shape, x.shape[-1] - self.values))
             mask = jnp.concatenate([extra, obs.mask], -1)
-        return path_loss(fitted, x, mask, integral, alpha=self.alpha, beta=self.beta)
+        return path_loss(trained, x, mask, integral, alpha=self.alpha, beta=self.beta)
 
     def restarted(self, batch: Batch, key):
         """Σ_i ∫ tr(∂f/∂h) over [t_{i−1}, t_i], each started at the minimum-norm preimage of X(t_{i−1}) under m.
@@ -182,7 +182,7 @@ class Leap(Model):
         The paper's ĥ(t_i) = x_{i−1} + ∫ f does not type-check when dim h ≠ dim x; this is the nearest thing that does.
         All intervals of all samples are one batch.
         """
-        times = (batch.obs.times - batch.obs.times[:, :1]) * self.rate
+        times = (batch.obs.times - batch.obs.times[:, :1]) * self.pace
         B, N = times.shape[0], times.shape[1] - 1
         if N == 0:  # single observations have no intervals
             return jnp.zeros(B, times.dtype)
@@ -191,11 +191,11 @@ class Leap(Model):
         W, b = self.m.weight, self.m(jnp.zeros_like(self.m.weight[:, 0]))
         h0 = ((x - b) @ jnp.linalg.pinv(W)).reshape(B * N, len(W))
         ends = jnp.stack([times[:, :-1], times[:, 1:]], -1).reshape(B * N, 2)
-        noise = draw_noise(key, h0.shape, self.noise, h0.dtype)
+        probe = draw_probe(key, h0.shape, self.probe, h0.dtype)
 
         def field(state, dt):
             h, _, t = state
-            f, trace = value_and_divergence(lambda h: self.f(h, t), h, noise)
+            f, trace = value_and_divergence(lambda h: self.f(h, t), h, probe)
             return f * dt, trace * dt[:, 0], dt
 
         start = (h0, jnp.zeros_like(h0[:, 0]), ends[:, :1])

@@ -54,7 +54,7 @@ class ODERNN(Model):
     φ_0: Dense
     jump: JumpODE
     head: Head
-    rate: float = eqx.field(static=True)
+    pace: float = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
     def __init__(
@@ -74,7 +74,7 @@ class ODERNN(Model):
         self.φ_0 = start_state(spec, hidden, key=a)
         self.jump = JumpODE(2 * spec.values, hidden, width=width, depth=depth, key=b)
         self.head = make_head(spec, hidden, key=c, anchored=anchored)
-        self.rate = span / max(spec.span, 1e-12)
+        self.pace = span / max(spec.span, 1e-12)
         self.solver = make_solver(solver, solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
@@ -83,11 +83,11 @@ class ODERNN(Model):
     # One observation at a time (`Streamable`).
 
     def begin(self, batch: Batch):
-        gaps = jnp.diff(batch.obs.times, axis=1, prepend=batch.obs.times[:, :1]) * self.rate
+        gaps = jnp.diff(batch.obs.times, axis=1, prepend=batch.obs.times[:, :1]) * self.pace
         return self.jump(self.φ_0(batch.obs.static), gaps, rows_of(batch), batch.obs.mask.max(-1), self.solver)
 
     def advance(self, h, batch: Batch):
-        gaps = jnp.diff(batch.obs.times, axis=1) * self.rate
+        gaps = jnp.diff(batch.obs.times, axis=1) * self.pace
         return self.jump(h, gaps, rows_of(batch)[:, 1:], batch.obs.mask[:, 1:].max(-1), self.solver)
 
     def answer(self, h, batch: Batch):

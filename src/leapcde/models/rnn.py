@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from leapcde.data.batch import Padded
 from leapcde.errors import choose
 from leapcde.models.base import Model, Output, Spec, make_head, start_state
-from leapcde.nn.cells import CELLS, Cell, GRUCell, over_rows
+from leapcde.nn.cells import CELLS, GRUCell, RecurrentCell, over_rows
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.paths.batch import Batch
@@ -32,7 +32,7 @@ class OverRows(Model):
     """A state that changes at each row at which something was observed. Subclasses are final."""
 
     φ_0: Dense
-    cell: Cell
+    cell: RecurrentCell
     head: Head
 
     @abstractmethod

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from leapcde.nn.dense import Dense
 
 
-class Cell(eqx.Module):
+class RecurrentCell(eqx.Module):
     """Subclasses are final."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ def recurrent(size: int, gates: int, *, key) -> Dense:
     return eqx.tree_at(lambda d: d.weight, Dense(size, gates * size, key=key, bias=False), jnp.concatenate(blocks, 1))
 
 
-class RNNCell(Cell):
+class RNNCell(RecurrentCell):
     """h ← tanh(W u + U h + b)
 
     U starts as the identity and W small, so that the state begins as a slow sum of its inputs (Le et al., 2015).
@@ -67,7 +67,7 @@ class RNNCell(Cell):
         return jnp.tanh(gates + self.U(state))
 
 
-class LSTMCell(Cell):
+class LSTMCell(RecurrentCell):
     """i, f, o = σ(·), g = tanh(·) of W u + U h + b;  c ← f ⊙ c + i ⊙ g;  h ← o ⊙ tanh(c)"""
 
     W: Dense
@@ -93,7 +93,7 @@ class LSTMCell(Cell):
         return jax.nn.sigmoid(o) * jnp.tanh(c), c
 
 
-class GRUCell(Cell):
+class GRUCell(RecurrentCell):
     """r, z = σ(W u + U h + b);  n = tanh(W_n u + b_n + r ⊙ (U_n h + b_h));  h ← (1 − z) ⊙ n + z ⊙ h"""
 
     W: Dense
@@ -115,7 +115,7 @@ class GRUCell(Cell):
         return (1 - z) * n + z * state
 
 
-CELLS: dict[str, type[Cell]] = {"rnn": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
+CELLS: dict[str, type[RecurrentCell]] = {"rnn": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
 
 
 def over_rows(

@@ -13,8 +13,8 @@ import numpy as np
 from leapcde.data.batch import Padded, buckets, pad
 from leapcde.data.series import Series
 from leapcde.errors import choose
-from leapcde.paths.interpolation import SCHEMES, channel_count, fit_path
-from leapcde.paths.path import Path
+from leapcde.paths.interpolation import INTERPOLATIONS, channel_count, fit_path
+from leapcde.paths.path import CubicPath
 
 MOST_AT_ONCE = 5_000_000  # values whose path is fitted in one go; Sepsis has more, the bundled data less
 
@@ -27,18 +27,18 @@ class Recipe:
     69
     """
 
-    scheme: str = "natural"
-    time: bool = True  # time as a channel
+    interpolation: str = "natural"
+    time_channel: bool = True  # time as a channel
     intensity: bool = False  # each channel's running count of observations as a channel
 
     def __post_init__(self):
-        choose("path", self.scheme, SCHEMES)
+        choose("interpolation", self.interpolation, INTERPOLATIONS)
 
     def channels(self, values: int) -> int:
-        return channel_count(values, time=self.time, intensity=self.intensity)
+        return channel_count(values, time_channel=self.time_channel, intensity=self.intensity)
 
-    def path(self, obs: Padded) -> Path:
-        return fit_path(obs, self.scheme, time=self.time, intensity=self.intensity)
+    def path(self, obs: Padded) -> CubicPath:
+        return fit_path(obs, self.interpolation, time_channel=self.time_channel, intensity=self.intensity)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
     """The observations, padded, and the path X through them."""
 
     obs: Padded
-    X: Path
+    X: CubicPath
 
     @property
     def start(self):
@@ -80,7 +80,7 @@ def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1) -> list[B
     return made
 
 
-def _path(obs: Padded, recipe: Recipe) -> Path:
+def _path(obs: Padded, recipe: Recipe) -> CubicPath:
     """The path, fitted block by block where the data is large: fitting needs many times the memory of its result."""
     count = len(obs.times)
     block = min(max(1, MOST_AT_ONCE * count // max(obs.values.size, 1)), few_sizes(count))
@@ -92,7 +92,7 @@ def _path(obs: Padded, recipe: Recipe) -> Path:
         whole = whole or [np.empty((count, *part.shape[1:]), part.dtype) for part in parts]
         for out, part in zip(whole, parts, strict=True):
             out[start : start + block] = np.asarray(part)[: count - start]
-    return Path(*(jnp.asarray(whole.pop(0)) for _ in range(4)))  # pop: each part is let go of as soon as it is copied
+    return CubicPath(*(jnp.asarray(whole.pop(0)) for _ in range(4)))  # pop: each part is let go of as soon as it is copied
 
 
 def few_sizes(count: int) -> int:
@@ -105,5 +105,5 @@ def few_sizes(count: int) -> int:
 
 
 @eqx.filter_jit
-def _fit(obs: Padded, recipe: Recipe) -> Path:
+def _fit(obs: Padded, recipe: Recipe) -> CubicPath:
     return recipe.path(obs)

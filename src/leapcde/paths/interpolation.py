@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import jax.numpy as jnp
 from jax import lax
 
 from leapcde.data.batch import Padded
 from leapcde.errors import choose
 from leapcde.paths.natural import natural
-from leapcde.paths.path import Path, join_linear, take_rows, two_knots
+from leapcde.paths.path import CubicPath, join_linear, take_rows, two_knots
 from leapcde.paths.transform import with_linear
 
-Scheme = Literal["natural", "linear", "hermite", "rectilinear"]
 CAUSAL = ("hermite", "rectilinear")  # never change in their past when observations arrive
-SCHEMES: tuple[str, ...] = ("natural", "linear", *CAUSAL)
+INTERPOLATIONS: tuple[str, ...] = ("natural", "linear", *CAUSAL)
 
 
-def fit_path(obs: Padded, scheme: str = "natural", *, time: bool = True, intensity: bool = False) -> Path:
+def fit_path(obs: Padded, interpolation: str = "natural", *, time_channel: bool = True, intensity: bool = False) -> CubicPath:
     """The path X through the observations, with channels in the order time, intensity, values.
 
     `intensity` adds each channel's running count of observations. Both extra kinds are linear between knots.
@@ -29,21 +26,21 @@ def fit_path(obs: Padded, scheme: str = "natural", *, time: bool = True, intensi
     >>> fit_path(obs, "linear").values[0, :, 1].tolist()
     [1.0, 2.0, 4.0]
     """
-    choose("path", scheme, SCHEMES)
+    choose("interpolation", interpolation, INTERPOLATIONS)
     times, mask = jnp.asarray(obs.times), jnp.asarray(obs.mask)
-    path = _FIT[scheme](two_knots(times), two_knots(jnp.asarray(obs.values)), two_knots(mask, fill=0.0))
+    path = _FIT[interpolation](two_knots(times), two_knots(jnp.asarray(obs.values)), two_knots(mask, fill=0.0))
     extra = []
-    if time:
+    if time_channel:
         extra.append(path.times[..., None])
     if intensity:
         count = jnp.cumsum(two_knots(mask, fill=0.0), axis=1)
-        extra.append(_rectified(count) if scheme == "rectilinear" else count)
+        extra.append(_rectified(count) if interpolation == "rectilinear" else count)
     return with_linear(path, jnp.concatenate(extra, -1)) if extra else path
 
 
-def channel_count(values: int, *, time: bool, intensity: bool) -> int:
+def channel_count(values: int, *, time_channel: bool, intensity: bool) -> int:
     """How many channels `fit_path` gives for so many value channels."""
-    return int(time) + values * (1 + int(intensity))
+    return int(time_channel) + values * (1 + int(intensity))
 
 
 def neighbours(mask):
@@ -55,7 +52,7 @@ def neighbours(mask):
     return before, after
 
 
-def _linear(times, values, mask) -> Path:
+def _linear(times, values, mask) -> CubicPath:
     return join_linear(times, _bridge(times, values, mask))
 
 
@@ -76,7 +73,7 @@ def forward_fill(values, mask):
     return jnp.where(before < 0, 0.0, take_rows(values, before))
 
 
-def _hermite(times, values, mask) -> Path:
+def _hermite(times, values, mask) -> CubicPath:
     """Cubic pieces whose slope at a knot is the difference quotient *before* it, so nothing later is needed."""
     filled = forward_fill(values, mask)
     gap = jnp.diff(times, axis=1)[..., None]
@@ -84,10 +81,10 @@ def _hermite(times, values, mask) -> Path:
     rate = jnp.where(gap > 0, rise / jnp.where(gap > 0, gap, 1.0), 0.0)
     # dX/ds = dX/dt * gap; the first piece has no past and is linear.
     left = jnp.concatenate([rise[:, :1], rate[:, :-1] * gap[:, 1:]], 1)
-    return Path(times, filled, left, rise)
+    return CubicPath(times, filled, left, rise)
 
 
-def _rectilinear(times, values, mask) -> Path:
+def _rectilinear(times, values, mask) -> CubicPath:
     """Time moves first with the values held, then the values jump with time held: 2n - 1 knots."""
     held = _rectified(forward_fill(values, mask))
     return join_linear(jnp.repeat(times, 2, axis=1)[:, 1:], held)

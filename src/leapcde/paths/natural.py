@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from leapcde.paths.path import Path, take_rows
+from leapcde.paths.path import CubicPath, take_rows
 
 
-def natural(times, values, mask) -> Path:
+def natural(times, values, mask) -> CubicPath:
     """Natural cubic splines, each channel through its own observed points, cut at every knot of the sample.
 
     A cubic restricted to part of its piece is still a cubic, so its values and slopes at the knots carry all of it.
@@ -59,7 +59,7 @@ def _natural_curvature(clock, x):
     return jnp.concatenate([zero[:, None], inside, zero[:, None]], 1)
 
 
-def _cut_at_knots(times, mask, points, curvature) -> Path:
+def _cut_at_knots(times, mask, points, curvature) -> CubicPath:
     clock, x = points
     seen = mask > 0
     # The spline piece that contains knot i is the one after the observations counted up to it.
@@ -82,9 +82,9 @@ def _cut_at_knots(times, mask, points, curvature) -> Path:
     return _pieces(times, value, jnp.where(within, speed, 0.0), clock)
 
 
-def _pieces(times, value, speed, clock) -> Path:
+def _pieces(times, value, speed, clock) -> CubicPath:
     step = jnp.diff(times, axis=1)[..., None]
     starts, ends = times[:, :-1, None], times[:, 1:, None]
     moving = (starts >= clock[:, :1]) & (ends <= clock[:, -1:])
     side = lambda slope: jnp.where(moving, slope * step, 0.0)
-    return Path(times, value, side(speed[:, :-1]), side(speed[:, 1:]))
+    return CubicPath(times, value, side(speed[:, :-1]), side(speed[:, 1:]))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-class Path(eqx.Module):
+class CubicPath(eqx.Module):
     """A batch of piecewise cubic paths. `left` and `right` are the slopes dX/ds at both ends of each piece."""
 
     times: Float[Array, "batch knots"]
@@ -81,7 +81,7 @@ class Path(eqx.Module):
 class WithValues(eqx.Module):
     """A path as a drive that also tells where it is: what a solver reads is the pair (dX/ds, X)."""
 
-    path: Path
+    path: CubicPath
 
     @property
     def times(self) -> Float[Array, "batch knots"]:
@@ -104,10 +104,10 @@ def _at_stages(look, nodes: tuple[float, ...], substeps: int):
     return found.reshape(-1, *found.shape[2:])
 
 
-def join_linear(times, values) -> Path:
+def join_linear(times, values) -> CubicPath:
     """The path that is linear between knots."""
     slope = jnp.diff(values, axis=1)
-    return Path(times, values, slope, slope)
+    return CubicPath(times, values, slope, slope)
 
 
 def two_knots(array, fill=None):

@@ -5,34 +5,34 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from leapcde.paths.path import Path, join_linear, two_knots
+from leapcde.paths.path import CubicPath, join_linear, two_knots
 
 
-def clock_path(times: Float[Array, "batch length"], rate: float, steps: int | None) -> Path:
+def clock_path(times: Float[Array, "batch length"], pace: float, steps: int | None) -> CubicPath:
     """Scaled time since each sample's start as a path of one channel: what drives an ordinary differential equation.
 
     Its knots are the observations, or `steps` equal steps from the sample's start to its end.
     """
-    times = (times - times[:, :1]) * rate
+    times = (times - times[:, :1]) * pace
     if steps is not None:
         times = times[:, -1:] * jnp.linspace(0.0, 1.0, steps + 1, dtype=times.dtype)
     times = two_knots(times)
     return join_linear(times, times[..., None])
 
 
-def with_linear(path: Path, extra) -> Path:
+def with_linear(path: CubicPath, extra) -> CubicPath:
     """The path with channels before its own that are linear between the knots."""
     slope = jnp.diff(extra, axis=1)
     join = lambda a, b: jnp.concatenate([a, b], -1)
-    return Path(path.times, join(extra, path.values), join(slope, path.left), join(slope, path.right))
+    return CubicPath(path.times, join(extra, path.values), join(slope, path.left), join(slope, path.right))
 
 
-def resampled(path: Path, clock: Path, rate: float) -> Path:
-    """The path at the knots of a clock that starts with it and runs `rate` times as fast, linear between them."""
-    return join_linear(clock.times, path.evaluate(path.times[:, :1] + clock.times / rate))
+def resampled(path: CubicPath, clock: CubicPath, pace: float) -> CubicPath:
+    """The path at the knots of a clock that starts with it and runs `pace` times as fast, linear between them."""
+    return join_linear(clock.times, path.evaluate(path.times[:, :1] + clock.times / pace))
 
 
-def averaged(path: Path, clock: Path) -> Path:
+def averaged(path: CubicPath, clock: CubicPath) -> CubicPath:
     """The path at the knots of a clock of equal steps, linear between them, with X the mean over a step around each knot.
 
     X itself at so few points would be whatever its noise is there; its mean is what it does.
@@ -45,13 +45,13 @@ def averaged(path: Path, clock: Path) -> Path:
     return join_linear(clock.times, jnp.where(width > 0, mean, path.evaluate(t)))
 
 
-def paced(path: Path, pace: float) -> Path:
+def paced(path: CubicPath, pace: float) -> CubicPath:
     """The path whose first channel, time, runs `pace` times as fast."""
     slow = lambda array: array * jnp.ones(array.shape[-1], array.dtype).at[0].set(pace)
-    return Path(path.times, slow(path.values), slow(path.left), slow(path.right))
+    return CubicPath(path.times, slow(path.values), slow(path.left), slow(path.right))
 
 
-def add_channels(path: Path, other: Path, skip: int = 0) -> Path:
+def add_channels(path: CubicPath, other: CubicPath, skip: int = 0) -> CubicPath:
     """The sum of a path and another one with the same knots, without the other's first channels."""
     add = lambda a, b: a + b[..., skip:]
-    return Path(path.times, add(path.values, other.values), add(path.left, other.left), add(path.right, other.right))
+    return CubicPath(path.times, add(path.values, other.values), add(path.left, other.left), add(path.right, other.right))

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from leapcde.paths.path import Path
+from leapcde.paths.path import CubicPath
 from leapcde.solve.adaptive import ADAPTIVE, solve_adaptive
 from leapcde.solve.runge_kutta import solve_fixed
 from leapcde.solve.solver import Drive, Field, Solver
@@ -21,7 +21,7 @@ from leapcde.solve.solver import Drive, Field, Solver
 def solve(field: Field, y0: Any, X: Drive, solver: Solver, *, save: Callable[[Any], Any] | None = None) -> tuple[Any, Any]:
     """Solve dy = field(y, dX) along X. Returns the state at the end, and `save(state)` at every knot (knots first).
 
-    >>> X = Path(jnp.array([[0.0, 1.0]]), jnp.array([[[0.0], [1.0]]]), jnp.ones((1, 1, 1)), jnp.ones((1, 1, 1)))
+    >>> X = CubicPath(jnp.array([[0.0, 1.0]]), jnp.array([[[0.0], [1.0]]]), jnp.ones((1, 1, 1)), jnp.ones((1, 1, 1)))
     >>> end, _ = solve(lambda y, dX: y * dX, jnp.ones((1, 1)), X, Solver("rk4", substeps=10))
     >>> bool(abs(end[0, 0] - jnp.e) < 1e-4)
     True
@@ -30,8 +30,8 @@ def solve(field: Field, y0: Any, X: Drive, solver: Solver, *, save: Callable[[An
     return run(field, y0, X, solver, save or (lambda y: None))
 
 
-def solution_path(times, states, rates) -> Path:
+def solution_path(times, states, rates) -> CubicPath:
     """A solution as a path: `states` and their time derivatives `rates`, both (knots, batch, size), joined by cubics."""
     values, speed = jnp.moveaxis(states, 0, 1), jnp.moveaxis(rates, 0, 1)
     gap = jnp.diff(times, axis=1)[..., None]
-    return Path(times, values, speed[:, :-1] * gap, speed[:, 1:] * gap)
+    return CubicPath(times, values, speed[:, :-1] * gap, speed[:, 1:] * gap)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from leapcde.errors import InputError, choose
-from leapcde.paths.path import Path, WithValues
+from leapcde.paths.path import CubicPath, WithValues
 
 Field = Callable[[Any, Any], Any]  # (state, control) -> d state/ds; leaves are (batch, ...)
-Drive = Path | WithValues  # the control is dX/ds, or the pair (dX/ds, X)
+Drive = CubicPath | WithValues  # the control is dX/ds, or the pair (dX/ds, X)
 FIXED = ("euler", "midpoint", "heun", "rk4", "rk4-3/8", "dopri5")  # a step at every knot, or a fixed number between
 ADAPTIVE = ("adaptive-tsit5", "adaptive-dopri5")
 METHODS = (*FIXED, *ADAPTIVE)

@@ -9,30 +9,30 @@ import jax.numpy as jnp
 
 from leapcde.errors import choose
 
-NOISES = ("rademacher", "gaussian", "exact")
+PROBES = ("rademacher", "gaussian", "exact")
 
 
-def draw_noise(key, shape: tuple[int, ...], kind: str, dtype=jnp.float32):
+def draw_probe(key, shape: tuple[int, ...], kind: str, dtype=jnp.float32):
     """ε with mean 0 and covariance I, drawn once per solve; None when the trace is exact.
 
-    >>> sorted(set(draw_noise(jax.random.key(0), (100,), "rademacher").tolist()))
+    >>> sorted(set(draw_probe(jax.random.key(0), (100,), "rademacher").tolist()))
     [-1.0, 1.0]
     """
-    choose("noise", kind, NOISES)
+    choose("probe", kind, PROBES)
     if kind == "rademacher":
         return jax.random.rademacher(key, shape, dtype)
     return jax.random.normal(key, shape, dtype) if kind == "gaussian" else None
 
 
-def value_and_divergence(f: Callable, h, noise):
-    """f(h) and, for each sample, εᵀ(∂f/∂h)ε; the exact trace when `noise` is None.
+def value_and_divergence(f: Callable, h, probe):
+    """f(h) and, for each sample, εᵀ(∂f/∂h)ε; the exact trace when `probe` is None.
 
     >>> value_and_divergence(lambda h: 2.0 * h, jnp.ones((1, 3)), None)[1].tolist()
     [6.0]
     """
-    if noise is not None:
-        value, pushed = jax.jvp(f, (h,), (noise,))
-        return value, jnp.sum(noise * pushed, -1)
+    if probe is not None:
+        value, pushed = jax.jvp(f, (h,), (probe,))
+        return value, jnp.sum(probe * pushed, -1)
     size = h.shape[-1]
     along = lambda e: jnp.sum(jax.jvp(f, (h,), (jnp.broadcast_to(e, h.shape),))[1] * e, -1)
     return f(h), jax.vmap(along)(jnp.eye(size, dtype=h.dtype)).sum(0)

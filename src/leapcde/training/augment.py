@@ -15,8 +15,8 @@ def noisy(batch: Batch, deviation: float, key) -> Batch:
     obs, X = batch
     errors = obs._replace(values=deviation * jax.random.normal(key, obs.values.shape, obs.values.dtype) * obs.mask)
     # A rectilinear X has a knot between any two rows; every other X has its knots where the rows are.
-    scheme = "rectilinear" if X.times.shape[1] > max(obs.times.shape[1], 2) else "linear"
-    lines, skip = fit_path(errors, scheme, time=False), X.values.shape[-1] - obs.values.shape[-1]
+    interpolation = "rectilinear" if X.times.shape[1] > max(obs.times.shape[1], 2) else "linear"
+    lines, skip = fit_path(errors, interpolation, time_channel=False), X.values.shape[-1] - obs.values.shape[-1]
     still = with_linear(lines, jnp.zeros((*lines.values.shape[:2], skip), lines.values.dtype))
     seen = obs._replace(values=obs.values + errors.values, last=obs.last + lines.values[:, -1])
     return Batch(seen, add_channels(X, still))

@@ -15,8 +15,8 @@ class TrainConfig:
     """Everything that decides a run besides the model and the data."""
 
     epochs: int = 60
-    batch: int = 32
-    rate: float = 1e-3
+    batch_size: int = 32
+    learning_rate: float = 1e-3
     schedule: str = "cosine"  # or "constant", "plateau"
     optimizer: str = "adam"  # or "adamw"
     weight_decay: float = 0.0  # adamw only
@@ -38,8 +38,8 @@ class TrainConfig:
                 raise InputError(f"class weights {self.class_weight}: each must be a positive number")
         else:
             choose("class_weight", self.class_weight or "none", ("none", "balanced"))
-        if self.epochs < 1 or self.batch < 1 or not self.rate > 0:
-            raise InputError(f"epochs {self.epochs}, batch {self.batch}, rate {self.rate}: each must be positive")
+        if self.epochs < 1 or self.batch_size < 1 or not self.learning_rate > 0:
+            raise InputError(f"epochs {self.epochs}, batch {self.batch_size}, rate {self.learning_rate}: each must be positive")
         if self.patience is not None and self.patience < 1:
             raise InputError(f"patience {self.patience}: give at least 1 epoch, or leave it out")
         if self.weight_penalty < 0 or self.weight_decay < 0 or (self.clip is not None and not self.clip > 0):

@@ -22,22 +22,24 @@ MEMORY = 2e9  # bytes that one training step may keep for its backward pass befo
 LONG = 20.0  # seconds of training from which a person wants to know before
 
 
-def model_options(name: str, channels: int, lengths: np.ndarray, batch: int, *, task: str, scheme: str) -> dict[str, Any]:
+def model_options(
+    name: str, channels: int, lengths: np.ndarray, batch: int, *, task: str, interpolation: str
+) -> dict[str, Any]:
     """Options of a model for data of this shape; only those which the model has.
 
     A controlled field has hidden x channels outputs at every step: with many channels, hidden must be smaller.
     A long series is followed in fewer steps than it has rows, unless it is to be forecast or streamed (decision 10).
 
-    >>> model_options("ncde", 4, np.array([50, 100]), 32, task="classification", scheme="natural")
+    >>> model_options("ncde", 4, np.array([50, 100]), 32, task="classification", interpolation="natural")
     {'hidden': 40, 'width': 100, 'depth': 3}
-    >>> model_options("ncde", 4, np.array([9, 99_999]), 32, task="classification", scheme="natural")
+    >>> model_options("ncde", 4, np.array([9, 99_999]), 32, task="classification", interpolation="natural")
     {'hidden': 40, 'width': 100, 'depth': 3, 'steps': 64}
     """
     known = options_of(name)
     wide = channels > 32
     found: dict[str, Any] = {"hidden": 32 if wide else 40, "width": 64 if wide else 100, "depth": 2 if wide else 3}
     rows = float(lengths.max())
-    if rows > MANY and task != "forecasting" and scheme not in CAUSAL:
+    if rows > MANY and task != "forecasting" and interpolation not in CAUSAL:
         found |= {"steps": STEPS, "encoder_steps": STEPS}
         rows = STEPS if known.keys() & {"steps", "encoder_steps"} else rows
     kept = rows * batch * 4 * 2 * (found["hidden"] * channels + found["width"] * found["depth"])
@@ -50,12 +52,17 @@ def training_options(samples: int, task: str) -> dict[str, Any]:
     """Batch, epochs, patience, the highest rate of the cosine schedule and the weight penalty for so many training samples.
 
     >>> training_options(1700, "classification")
-    {'batch': 32, 'epochs': 31, 'patience': 8, 'rate': 0.002, 'weight_penalty': 0.003}
+    {'batch_size': 32, 'epochs': 31, 'patience': 8, 'learning_rate': 0.002, 'weight_penalty': 0.003}
     """
     batch = int(np.clip(2 ** np.floor(np.log2(max(samples, 1) / 40 + 1e-9)), 8, 128))
     steps = -(-samples // batch)
     epochs = int(np.clip(UPDATES // steps, 20, 150))
-    found = {"batch": batch, "epochs": epochs, "patience": max(8, epochs // 4), "rate": 4e-3 if samples < FEW else 2e-3}
+    found = {
+        "batch_size": batch,
+        "epochs": epochs,
+        "patience": max(8, epochs // 4),
+        "learning_rate": 4e-3 if samples < FEW else 2e-3,
+    }
     return {**found, "weight_penalty": PENALTY if task == "classification" else 0.0}
 
 
@@ -67,7 +74,7 @@ def training_seconds(model: Model, lengths: np.ndarray, config: TrainConfig) -> 
     weights = count_parameters(model)
     stages, passes = 2, 3  # evaluations of the field a step; forward and twice as much backward
     products = 2.0 * weights * float(lengths.sum()) * stages * passes * config.epochs
-    return products / _products_a_second(weights, config.batch)
+    return products / _products_a_second(weights, config.batch_size)
 
 
 def told(seconds: float) -> str:

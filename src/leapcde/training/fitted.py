@@ -17,47 +17,47 @@ from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, options_of
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.training.config import TrainConfig
-from leapcde.training.loop import Fitted, fit
+from leapcde.training.loop import Trained, fit
 from leapcde.training.metrics import main_metric, measure, softmax
 from leapcde.training.predict import checked, predict, targets
-from leapcde.training.preprocess import Frame, check_finite, warn_far, warn_unseen
+from leapcde.training.preprocess import Preprocessor, check_finite, warn_far, warn_unseen
 
 
 @dataclass(frozen=True)
-class Predictor:
-    """A model and its frame. `save` writes one safetensors file; `Predictor.load` reads it anywhere."""
+class FittedModel:
+    """A model and its preprocessor. `save` writes one safetensors file; `FittedModel.load` reads it anywhere."""
 
-    frame: Frame
+    preprocessor: Preprocessor
     model: Model
     name: str
     options: dict[str, Any]
 
     def predict(self, series: Series) -> np.ndarray:
         """Labels, numbers, or future values (sample, horizon, channel) in the units of the data."""
-        return self.frame.decode(self.raw(series))
+        return self.preprocessor.decode(self.raw(series))
 
     def predict_proba(self, series: Series) -> np.ndarray:
-        """Class probabilities, columns in the order of `frame.classes`."""
-        if self.frame.task != "classification":
-            raise InputError(f"probabilities exist for classification only; this model does {self.frame.task}")
+        """Class probabilities, columns in the order of `preprocessor.classes`."""
+        if self.preprocessor.task != "classification":
+            raise InputError(f"probabilities exist for classification only; this model does {self.preprocessor.task}")
         return softmax(self.raw(series).astype(np.float64))
 
     def raw(self, series: Series) -> np.ndarray:
         """What the model says before it is decoded: class scores (logits), or standardised values."""
         warn_unseen(series)
-        warn_far(series, self.frame)
-        found = predict(self.model, self.frame.encode(replace(series, target=None), round_to=8))
-        check_finite(found, series, self.frame)
+        warn_far(series, self.preprocessor)
+        found = predict(self.model, self.preprocessor.encode(replace(series, target=None), round_to=8))
+        check_finite(found, series, self.preprocessor)
         return found
 
     def evaluate(self, series: Series) -> dict[str, float]:
         """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
         if series.target is None:
             raise InputError("evaluating needs targets")
-        data = self.frame.encode(series)
-        found = measure(self.frame.task, predict(self.model, data), targets(data))
-        if self.frame.task == "regression":
-            found = {"mse": found["mse"] * self.frame.target_std**2, "mae": found["mae"] * self.frame.target_std}
+        data = self.preprocessor.encode(series)
+        found = measure(self.preprocessor.task, predict(self.model, data), targets(data))
+        if self.preprocessor.task == "regression":
+            found = {"mse": found["mse"] * self.preprocessor.target_std**2, "mae": found["mae"] * self.preprocessor.target_std}
         return found
 
     def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
@@ -67,11 +67,11 @@ class Predictor:
         channels of Y, also those that stand for time and intensity, in standardised units.
         """
         self._needs_path()
-        data = self.frame.encode(replace(series, target=None))
+        data = self.preprocessor.encode(replace(series, target=None))
         found = [checked(_paths, self.model, bucket.batch, queries) for bucket in data]
         order = np.argsort(np.concatenate([bucket.samples for bucket in data]))
         t, X, Y, dY, speed = (np.concatenate([np.asarray(part[i]) for part in found])[order] for i in range(5))
-        scaler, unit = self.frame.scaler, self.frame.scaler.time_unit
+        scaler, unit = self.preprocessor.scaler, self.preprocessor.scaler.time_unit
         starts = series.times[series.offsets[:-1]]
         return {
             "t": t * unit + starts[:, None],
@@ -84,53 +84,53 @@ class Predictor:
     def path_at(self, series: Series, times: np.ndarray) -> np.ndarray:
         """Y at the times asked, (sample, query) within each sample: (sample, query, channel) in the units of the data."""
         self._needs_path()
-        data = self.frame.encode(replace(series, target=None))
+        data = self.preprocessor.encode(replace(series, target=None))
         starts = series.times[series.offsets[:-1], None]
-        scaled = ((times - starts) / self.frame.scaler.time_unit).astype(np.float32)
-        found = np.empty((*scaled.shape, len(self.frame.channels)), np.float32)
+        scaled = ((times - starts) / self.preprocessor.scaler.time_unit).astype(np.float32)
+        found = np.empty((*scaled.shape, len(self.preprocessor.channels)), np.float32)
         for bucket in data:
             found[bucket.samples] = np.asarray(checked(_learned_at, self.model, bucket.batch, scaled[bucket.samples]))
-        return self.frame.scaler.unscale(found)
+        return self.preprocessor.scaler.unscale(found)
 
     def _needs_path(self) -> None:
         if not hasattr(self.model, "learned_path"):
             raise InputError(f"model {self.name!r} does not learn a path; 'leap' does")
 
     def save(self, path: Path | str, *, about: dict[str, Any] | None = None, arrays: dict[str, Any] | None = None) -> None:
-        """Write one safetensors file. `about` and `arrays` are what an owner of the predictor wants to find there again."""
+        """Write one safetensors file. `about` and `arrays` are what an owner of the model wants to find there again."""
         own = {
             "model": self.name,
             "revision": MODELS[self.name].revision,
             "options": self.options,
-            "frame": self.frame.to_json(),
+            "preprocessor": self.preprocessor.to_json(),
         }
         trees = {"model": eqx.filter(self.model, eqx.is_inexact_array), **(arrays or {})}
         save_file(Path(path), "model", trees, {**(about or {}), **own})
 
     @classmethod
-    def load(cls, path: Path | str) -> Predictor:
+    def load(cls, path: Path | str) -> FittedModel:
         path = Path(path)
         return cls.restore(path, *load_file(path, "model"))
 
     @classmethod
-    def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Predictor:
+    def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> FittedModel:
         """From what `load_file` found in a file."""
         try:
-            frame = Frame.from_json(about["frame"])
+            preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
         before = {"time_span": None} if "revision" not in about and "time_span" in options_of(about["model"]) else {}
         options = {**before, **about["options"]}
-        empty = eqx.filter_eval_shape(lambda: build(about["model"], frame.spec, **options))
-        return cls(frame, restore("model", empty, arrays, path), about["model"], options)
+        empty = eqx.filter_eval_shape(lambda: build(about["model"], preprocessor.spec, **options))
+        return cls(preprocessor, restore("model", empty, arrays, path), about["model"], options)
 
 
 class Trainer(NamedTuple):
-    """A model and encoded data, ready to be fitted: whatever can be wrong with the input has been found by now."""
+    """A model and encoded data, ready to be trained: whatever can be wrong with the input has been found by now."""
 
-    frame: Frame
+    preprocessor: Preprocessor
     model: Model
     name: str
     options: dict[str, Any]
@@ -142,18 +142,18 @@ class Trainer(NamedTuple):
     def make(
         cls, train: Series, validation: Series, *, task: str, model: str, options: dict, recipe: Recipe, config: TrainConfig
     ) -> Trainer:
-        frame = Frame.learn(train, task, recipe)
-        built = build(model, frame.spec, seed=config.seed, **options)
-        return cls(frame, built, model, options, frame.encode(train), frame.encode(validation), config)
+        preprocessor = Preprocessor.learn(train, task, recipe)
+        built = build(model, preprocessor.spec, seed=config.seed, **options)
+        return cls(preprocessor, built, model, options, preprocessor.encode(train), preprocessor.encode(validation), config)
 
     @property
     def metric(self) -> str:
-        return main_metric(self.frame.task, len(self.frame.classes))
+        return main_metric(self.preprocessor.task, len(self.preprocessor.classes))
 
-    def fit(self, **hooks) -> tuple[Predictor, Fitted]:
+    def fit(self, **hooks) -> tuple[FittedModel, Trained]:
         """Train; `hooks` are those of `leapcde.fit` (on_epoch, on_step, checkpoint)."""
-        fitted = fit(self.model, self.frame.task, self.train, self.validation, self.config, metric=self.metric, **hooks)
-        return Predictor(self.frame, fitted.model, self.name, self.options), fitted
+        trained = fit(self.model, self.preprocessor.task, self.train, self.validation, self.config, metric=self.metric, **hooks)
+        return FittedModel(self.preprocessor, trained.model, self.name, self.options), trained
 
 
 def learn(
@@ -166,14 +166,14 @@ def learn(
     recipe: Recipe | None = None,
     config: TrainConfig | None = None,
     **hooks,
-) -> tuple[Predictor, Fitted]:
+) -> tuple[FittedModel, Trained]:
     """Train a model on series with targets, choosing weights on the validation series.
 
     >>> from leapcde import TrainConfig, as_series
     >>> series = as_series(np.random.default_rng(0).normal(size=(20, 9, 2)), target=np.arange(20) % 2)
     >>> quick = TrainConfig(epochs=1)
-    >>> predictor, fitted = learn(series, series, task="classification", options={"hidden": 4, "width": 4}, config=quick)
-    >>> predictor.predict_proba(series).shape
+    >>> fitted, trained = learn(series, series, task="classification", options={"hidden": 4, "width": 4}, config=quick)
+    >>> fitted.predict_proba(series).shape
     (20, 2)
     """
     choose("task", task, TASKS)

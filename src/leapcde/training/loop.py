@@ -35,7 +35,7 @@ from leapcde.training.step import State, Step, class_weights, make_optimiser, ru
 MOST_HALVINGS = 3
 
 
-class Fitted(NamedTuple):
+class Trained(NamedTuple):
     model: Model  # with the weights that were best on the validation data
     history: History
     stopped: str  # why training ended
@@ -52,7 +52,7 @@ def fit(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     on_step: Callable[[int, int], None] | None = None,
     checkpoint: Path | None = None,
-) -> Fitted:
+) -> Trained:
     """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there."""
     params, static = eqx.partition(model, eqx.is_inexact_array)
     optimiser = make_optimiser(config.optimizer, config.weight_decay, config.clip)
@@ -81,7 +81,7 @@ def fit(
             _save(checkpoint, config, state, best, history, halvings)
         if on_epoch is not None:
             on_epoch(row)
-    return Fitted(eqx.combine(best, static), history, stopped)
+    return Trained(eqx.combine(best, static), history, stopped)
 
 
 def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainConfig) -> list[Any]:
@@ -125,7 +125,7 @@ def _epoch(step: Step, config: TrainConfig, state: State, train: list[Bucket], h
     if not np.isfinite(total) or not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
         return state, None
     row = {"epoch": epoch, "train_loss": float(loss), "train_total": float(total)}
-    return state, {**row, "rate": float(pace[-1]), "halvings": halvings}
+    return state, {**row, "learning_rate": float(pace[-1]), "halvings": halvings}
 
 
 def _finished(config: TrainConfig, history: History) -> str:
@@ -149,7 +149,7 @@ def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
 def _give_up(config: TrainConfig, history: History) -> str:
     message = (
         f"training diverged in epoch {len(history.rows) + 1}: the loss was not finite, even with the rate halved "
-        f"{MOST_HALVINGS} times; lower the rate (now {config.rate:g}), or check the data for extreme values"
+        f"{MOST_HALVINGS} times; lower the rate (now {config.learning_rate:g}), or check the data for extreme values"
     )
     if not history.rows:
         raise TrainingError(message)

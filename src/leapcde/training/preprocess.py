@@ -20,7 +20,7 @@ FAR = 2.0  # a sample that lasts so many times longer than the longest of traini
 
 
 @dataclass(frozen=True)
-class Frame:
+class Preprocessor:
     """How raw series and targets become arrays and back. Learned from training data, shared by all models of a run."""
 
     task: str
@@ -33,7 +33,7 @@ class Frame:
     target_std: float = 1.0
 
     @classmethod
-    def learn(cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = ()) -> Frame:
+    def learn(cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = ()) -> Preprocessor:
         """Look at the training data, and only at it. `classes` names those that this part of the data may not show."""
         scaler = Scaler.fit(train)
         if train.target is None:
@@ -117,7 +117,7 @@ class Frame:
         return {**own, "recipe": self.recipe.to_json(), "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Frame:
+    def from_json(cls, data: dict[str, Any]) -> Preprocessor:
         parts = {
             "recipe": Recipe(**data["recipe"]),
             "scaler": Scaler.from_json(data["scaler"]),
@@ -147,31 +147,34 @@ def _warn_coarse_times(scaled: Series) -> None:
         warnings.warn(message + "split such samples, or thin out their bursts", LeapWarning, stacklevel=4)
 
 
-def warn_far(series: Series, frame: Frame) -> None:
+def warn_far(series: Series, preprocessor: Preprocessor) -> None:
     """A model knows nothing of times and values far beyond those it was trained on; often the unit is another one."""
-    away = np.abs((series.values - np.array(frame.scaler.mean)) / np.array(frame.scaler.std))
+    away = np.abs((series.values - np.array(preprocessor.scaler.mean)) / np.array(preprocessor.scaler.std))
     most = np.max(np.where(np.isnan(away), 0.0, away), axis=0, initial=0.0)
     if most.max() > STRANGE:
-        channel = f"channel {frame.channels[int(most.argmax())]!r} is {most.max():.3g} deviations away from the training mean. "
+        channel = f"channel {preprocessor.channels[int(most.argmax())]!r}"
+        channel += f" is {most.max():.3g} deviations away from the training mean. "
         warnings.warn(channel + "Is the unit the same? Predictions are a guess there", LeapWarning, stacklevel=4)
     duration = series.times[series.offsets[1:] - 1] - series.times[series.offsets[:-1]]
-    seen = frame.spec.span * frame.scaler.time_unit
+    seen = preprocessor.spec.span * preprocessor.scaler.time_unit
     far = duration > FAR * seen
     if far.any():
         message = f"{int(far.sum())} of {len(series)} samples last up to {duration.max():g}; training saw at most {seen:g}. "
         warnings.warn(message + "Is the unit of time the same? Predictions are a guess there", LeapWarning, stacklevel=4)
 
 
-def check_finite(raw: np.ndarray, series: Series, frame: Frame) -> None:
+def check_finite(raw: np.ndarray, series: Series, preprocessor: Preprocessor) -> None:
     bad = np.flatnonzero(~np.isfinite(raw).reshape(len(raw), -1).all(1))
     if not len(bad):
         return
     problems = []
     for i in bad:
-        values = np.abs(frame.scaler.scale(series.sample(int(i))[1]))
+        values = np.abs(preprocessor.scaler.scale(series.sample(int(i))[1]))
         worst = int(np.nanargmax(np.nanmax(np.where(np.isnan(values), 0, values), 0)))
         far = float(np.nanmax(values[:, worst]))
-        problems.append(f"sample {i}: channel {frame.channels[worst]!r} is {far:.3g} deviations away from what training saw")
+        problems.append(
+            f"sample {i}: channel {preprocessor.channels[worst]!r} is {far:.3g} deviations away from what training saw"
+        )
     raise InputError("the model's answer is not a number; check the units, or set such values to NaN", problems)
 
 

@@ -45,7 +45,7 @@ def watch_training(title: str, epochs: int, metric: str, *, quiet: bool) -> Iter
             bar.update(task, completed=epoch + min(done / steps, 0.999))
 
         def on_epoch(row: Row) -> None:
-            note = f"loss {row['train_loss']:.4f}  val {metric} {row[metric]:.4f}  rate {row['rate']:.1e}"
+            note = f"loss {row['train_loss']:.4f}  val {metric} {row[metric]:.4f}  rate {row['learning_rate']:.1e}"
             bar.update(task, completed=int(row["epoch"]) + 1, note=note)
 
         with _gone_if_idle(bar, task):

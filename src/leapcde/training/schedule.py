@@ -22,7 +22,7 @@ def plan(train: list[Bucket], config: TrainConfig, epoch: int) -> list[tuple[int
     pieces = []
     for b, bucket in enumerate(train):
         count = len(bucket.samples)
-        size = min(config.batch, count)
+        size = min(config.batch_size, count)
         order = np.resize(generator.permutation(count), (-(-count // size), size))
         pieces += [(b, order)] if len(train) == 1 else [(b, row[None]) for row in order]
     return [pieces[i] for i in generator.permutation(len(pieces))]
@@ -31,10 +31,10 @@ def plan(train: list[Bucket], config: TrainConfig, epoch: int) -> list[tuple[int
 def rates(config: TrainConfig, history: History, epoch: int, steps: int) -> np.ndarray:
     if config.schedule == "cosine":
         share = (epoch + np.arange(steps) / steps) / config.epochs
-        return config.rate * 0.5 * (1 + np.cos(np.pi * share))
+        return config.learning_rate * 0.5 * (1 + np.cos(np.pi * share))
     if config.schedule == "plateau":
-        return np.full(steps, config.rate * 0.5 ** _plateaus(history.column("train_loss")))
-    return np.full(steps, config.rate)
+        return np.full(steps, config.learning_rate * 0.5 ** _plateaus(history.column("train_loss")))
+    return np.full(steps, config.learning_rate)
 
 
 def _plateaus(losses: list[float]) -> int:

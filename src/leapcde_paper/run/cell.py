@@ -23,12 +23,12 @@ import numpy as np
 from leapcde.cli.run import CONFIG, MODEL, RESULT, TRAINING, Result, RunConfig, load_data, run
 from leapcde.data.series import Series
 from leapcde.data.windows import last_window
-from leapcde.datasets.protocol import Dataset
+from leapcde.datasets.source import Dataset
 from leapcde.errors import CheckpointError, InputError
-from leapcde.training.fitted import Predictor
+from leapcde.training.fitted import FittedModel
 from leapcde.training.metrics import main_metric, measure
 from leapcde.training.predict import predict
-from leapcde.training.preprocess import Frame
+from leapcde.training.preprocess import Preprocessor
 from leapcde_paper import baselines as honesty
 from leapcde_paper.run import memory, records
 from leapcde_paper.run.config import Cell, public
@@ -108,7 +108,7 @@ def cell_data(cell: Cell) -> Dataset:
     """The data of a cell, made small if its budget asks for it. The last one is kept, as cells of
     one data set follow each other; so are small ones, which cost no memory."""
     config = public(cell.config)
-    asked = {key: config[key] for key in ("data", "drop", "choices", "columns", "digest")}
+    asked = {key: config[key] for key in ("data", "drop", "dataset_options", "columns", "digest")}
     if cell.samples is None and cell.length is None:
         return _loaded(json.dumps(asked), cell.config.data_dir)
     return _shrunk(json.dumps(asked), cell.config.data_dir, cell.samples, cell.length)
@@ -169,22 +169,22 @@ def _work(cell: Cell, data: Dataset, home: Path) -> tuple[dict[str, Any], Arrays
     """What goes into the record, and the arrays beside it."""
     began, config = time.process_time(), cell.config
     if honesty.is_honest(config.model):
-        frame, raw = honesty.scores(config.model, data, config.recipe, config.train.seed)
+        preprocessor, raw = honesty.scores(config.model, data, config.recipe, config.train.seed)
         more = {"history": [], "parameters": None, "stopped": "", "memory": {"step_bytes": None}}
         more["seconds"] = time.process_time() - began
         arrays: Arrays = {}
     else:
         result = _resumed(replace(config, data_dir=None), data, home)
-        frame, predictor = result.predictor.frame, result.predictor
-        raw = {name: predict(predictor.model, frame.encode(data.parts[name])) for name in ("validation", "test")}
+        preprocessor, fitted = result.fitted.preprocessor, result.fitted
+        raw = {name: predict(fitted.model, preprocessor.encode(data.parts[name])) for name in ("validation", "test")}
         more = {"history": result.history.rows, "parameters": result.parameters, "stopped": result.stopped}
         more |= {"seconds": result.seconds, "memory": {"step_bytes": memory.step_bytes(result.trainer)}}
-        arrays = paths_of(predictor, data.test) if cell.paths and hasattr(predictor.model, "learned_path") else {}
-    metrics = {name: metrics_of(frame, raw[name], data.parts[name]) for name in raw}
+        arrays = paths_of(fitted, data.test) if cell.paths and hasattr(fitted.model, "learned_path") else {}
+    metrics = {name: metrics_of(preprocessor, raw[name], data.parts[name]) for name in raw}
     sizes = {name: len(part) for name, part in data.parts.items()}
-    about = {"metric": main_metric(data.task, len(frame.classes)), "metrics": metrics, "protocol": data.protocol}
-    return {**about, "split_sizes": sizes, "channels": list(frame.channels), **more}, arrays | errors_of(
-        frame, raw["test"], data.test
+    about = {"metric": main_metric(data.task, len(preprocessor.classes)), "metrics": metrics, "protocol": data.options}
+    return {**about, "split_sizes": sizes, "channels": list(preprocessor.channels), **more}, arrays | errors_of(
+        preprocessor, raw["test"], data.test
     )
 
 
@@ -199,32 +199,32 @@ def _resumed(config: RunConfig, data: Dataset, home: Path) -> Result:
         return run(config, data, folder=home)
 
 
-def metrics_of(frame: Frame, raw: np.ndarray, series: Series) -> dict[str, float]:
+def metrics_of(preprocessor: Preprocessor, raw: np.ndarray, series: Series) -> dict[str, float]:
     """All metrics; of a forecast also the MSE in the data's own units, which is what papers print."""
-    truth = frame.encode_target(np.asarray(series.target))
-    found = measure(frame.task, raw, truth)
-    if frame.task == "forecasting":
-        far = frame.scaler.unscale(raw) - np.asarray(series.target)
+    truth = preprocessor.encode_target(np.asarray(series.target))
+    found = measure(preprocessor.task, raw, truth)
+    if preprocessor.task == "forecasting":
+        far = preprocessor.scaler.unscale(raw) - np.asarray(series.target)
         found["mse_units"] = float(np.nanmean(far**2))
     return found
 
 
-def errors_of(frame: Frame, raw: np.ndarray, series: Series) -> Arrays:
+def errors_of(preprocessor: Preprocessor, raw: np.ndarray, series: Series) -> Arrays:
     """What tests by sample need: class scores and truth, or the L² norm of each window's error at each step, in its units."""
-    truth = frame.encode_target(np.asarray(series.target))
-    if frame.task != "forecasting":
+    truth = preprocessor.encode_target(np.asarray(series.target))
+    if preprocessor.task != "forecasting":
         return {"scores": np.asarray(raw, np.float32), "truth": truth}
-    far = frame.scaler.unscale(raw) - np.asarray(series.target)
+    far = preprocessor.scaler.unscale(raw) - np.asarray(series.target)
     ids = np.arange(len(series)) if series.ids is None else np.unique(series.ids, return_inverse=True)[1]
     return {"error": np.linalg.norm(far, axis=-1), "sequence": np.asarray(ids, np.int64)}
 
 
-def paths_of(predictor: Predictor, series: Series) -> Arrays:
+def paths_of(fitted: FittedModel, series: Series) -> Arrays:
     """X, Y and dY/dt of a few test samples with what was observed of them (NaN behind the shorter ones), and, more
     coarsely and in standardised units, X and Y of many."""
     some = series.take(np.arange(min(PROJECTED, len(series))))
-    found = predictor.path(some, QUERIES)
-    scaler = predictor.frame.scaler
+    found = fitted.path(some, QUERIES)
+    scaler = fitted.preprocessor.scaler
     coarse = {f"many_{key}": scaler.scale(found[key][:, ::EVERY]).astype(np.float16) for key in ("X", "Y")}
     kept = {f"path_{key}": np.asarray(found[key][:SHOWN], np.float32) for key in ("t", "X", "Y", "dY")}
     return {**kept, **coarse, **_seen(some.take(np.arange(min(SHOWN, len(some)))))}

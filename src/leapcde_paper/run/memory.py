@@ -31,7 +31,7 @@ def step_bytes(trainer: Trainer) -> int:
 
     Asked in the process that has trained, this costs next to nothing: the step is compiled already.
     """
-    steps = compiled_steps(trainer.model, trainer.frame.task, trainer.train, trainer.config)
+    steps = compiled_steps(trainer.model, trainer.preprocessor.task, trainer.train, trainer.config)
     return max(_total(step.memory_analysis()) for step in steps)
 
 

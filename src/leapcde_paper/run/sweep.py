@@ -119,7 +119,7 @@ def identify(cells: Sequence[Cell]) -> list[Job]:
 def data_key(cell: Cell) -> str:
     """Cells with the same key see the same data."""
     config = cell.config
-    return repr((config.data, config.drop, sorted(config.choices.items()), config.columns, cell.samples, cell.length))
+    return repr((config.data, config.drop, sorted(config.dataset_options.items()), config.columns, cell.samples, cell.length))
 
 
 def record_path(folder: Path, job: Job) -> Path:

@@ -115,7 +115,7 @@ def _notes(table: dict[str, Any]) -> list[str]:
 
 def _made(table: dict[str, Any]) -> str:
     """How much of it there is, over how many seeds, and what it cost."""
-    counts = {row: _counts(table, row) for row in table["rows"] if row not in table["naive"]}
+    counts = {row: _counts(table, row) for row in table["rows"] if row not in table["baselines"]}
     usual = next(iter(sorted(counts.values(), key=list(counts.values()).count, reverse=True)), "no")
     others = [f"{text} of {row}" for row, text in counts.items() if text != usual]
     seeds = (

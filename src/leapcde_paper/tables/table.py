@@ -51,7 +51,7 @@ def table(experiment: Experiment, found: Found) -> dict[str, Any]:
         mine = {row: runs.get((row, label), []) for row in experiment.rows}
         columns.append({"label": label, **_column(experiment.name, label, mine)})
     about = {"name": experiment.name, "title": experiment.title, "budget": experiment.budget, "note": experiment.note}
-    about |= {"rows": experiment.rows, "naive": list(HONEST.values()), "columns": columns}
+    about |= {"rows": experiment.rows, "baselines": list(HONEST.values()), "columns": columns}
     return {
         **about,
         "cells": sum(len(run.seeds) for run in experiment.runs),
@@ -66,7 +66,7 @@ def spent(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _seconds(record: Record) -> float:
-    """Of a processor; what was fitted without epochs has only its total."""
+    """Of a processor; what was trained without epochs has only its total."""
     return sum(row["cpu_seconds"] for row in record["history"]) if record["history"] else record["seconds"] or 0.0
 
 

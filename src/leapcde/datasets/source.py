@@ -1,7 +1,7 @@
-"""What every data set is made of: where it is read from, how it is cut and split, and which choices that leaves.
+"""What every data set is made of: where it is read from, how it is cut and split, and which options that leaves.
 
-A choice is a field of a small frozen dataclass with a default (the paper's protocol, or what is sound where the paper
-is not). All choices that were made end up in `Dataset.protocol`, and from there in the record of every run.
+A option is a field of a small frozen dataclass with a default (the paper's protocol, or what is sound where the paper
+is not). All options that were made end up in `Dataset.options`, and from there in the record of every run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from leapcde.errors import InputError, Problems, choose
 
 @dataclass(frozen=True)
 class Dataset:
-    """A task on data, split. `protocol` names every choice made on the way; it is kept in each run's record."""
+    """A task on data, split. `protocol` names every option made on the way; it is kept in each run's record."""
 
     name: str
     task: str
     train: Series
     validation: Series
     test: Series
-    protocol: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def parts(self) -> dict[str, Series]:
@@ -42,7 +42,7 @@ class Read(NamedTuple):
     notes: dict[str, Any]
 
 
-class Figure(NamedTuple):
+class PublishedNumber(NamedTuple):
     """A published number, what to compare with it, and what is known about a difference."""
 
     what: str
@@ -59,21 +59,21 @@ class About:
     licence: str = ""
     citation: str = ""
     page: str = ""
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[PublishedNumber, ...] = ()
 
 
 Parts = tuple[Series, Series, Series]
 
 
-def same(series: Series, choices: Any) -> Series:
+def same(series: Series, options: Any) -> Series:
     return series
 
 
-def stratified(series: Series, choices: Any) -> Parts:
+def stratified(series: Series, options: Any) -> Parts:
     return split(series, labels=np.asarray(series.target))
 
 
-def _no_checks(data_dir: Path, choices: Any) -> tuple[()]:
+def _no_checks(data_dir: Path, options: Any) -> tuple[()]:
     return ()
 
 
@@ -83,7 +83,7 @@ class Source:
 
     name: str
     task: str
-    choices: type
+    options: type
     files: Callable[[Path, Any], list[Path]]
     read: Callable[[Path, Any], Read]
     about: About
@@ -94,51 +94,51 @@ class Source:
 
     def load(self, data_dir: Path, drop_rate: float, drop_what: str, given: dict[str, Any]) -> Dataset:
         """From files to three series, the same whatever the seed of a run."""
-        choices = make_choices(self.name, self.choices, given)
+        options = make_dataset_options(self.name, self.options, given)
         _check_drop(drop_rate, drop_what)
-        return self.make(*self.read(data_dir, choices), drop_rate, drop_what, choices)
+        return self.make(*self.read(data_dir, options), drop_rate, drop_what, options)
 
-    def make(self, series: Series, notes: dict[str, Any], drop_rate: float, drop_what: str, choices: Any) -> Dataset:
+    def make(self, series: Series, notes: dict[str, Any], drop_rate: float, drop_what: str, options: Any) -> Dataset:
         """Windows, drops and splits of what was read."""
-        cut = self.cut(series, choices)
+        cut = self.cut(series, options)
         if drop_rate:
             cut = drop(cut, drop_rate, what=drop_what)  # pyright: ignore[reportArgumentType]
-        made = {"drop": drop_rate, "drop_what": drop_what, **asdict(choices), "split": self.split_text(choices)}
+        made = {"drop": drop_rate, "drop_what": drop_what, **asdict(options), "split": self.split_text(options)}
         rest = {key: value for key, value in notes.items() if key != "task"}
-        return Dataset(self.name, notes.get("task", self.task), *self.split(cut, choices), {**made, **rest})
+        return Dataset(self.name, notes.get("task", self.task), *self.split(cut, options), {**made, **rest})
 
-    def split_text(self, choices: Any) -> str:
-        asked = getattr(choices, "split", None)
+    def split_text(self, options: Any) -> str:
+        asked = getattr(options, "split", None)
         return self.split_name if asked is None else f"70/15/15 {asked}" if asked != "archive" else "the archive's own"
 
 
-def make_choices(name: str, kind: type, given: dict[str, Any]) -> Any:
-    """The choices of a data set with those given put in; one error lists every one that does not fit.
+def make_dataset_options(name: str, kind: type, given: dict[str, Any]) -> Any:
+    """The options of a data set with those given put in; one error lists every one that does not fit.
 
     >>> @dataclass(frozen=True)
-    ... class Choices:
+    ... class Options:
     ...     hours: int = 72
-    >>> make_choices("sepsis", Choices, {"hours": 48}).hours
+    >>> make_dataset_options("sepsis", Options, {"hours": 48}).hours
     48
-    >>> make_choices("sepsis", Choices, {"hours": "all"})
+    >>> make_dataset_options("sepsis", Options, {"hours": "all"})
     Traceback (most recent call last):
     leapcde.errors.InputError: data set 'sepsis' cannot be prepared like this:
-      - choice hours='all': give a whole number above 0
+      - option hours='all': give a whole number above 0
     """
     kinds, problems = get_type_hints(kind), Problems()
     for key, value in given.items():
         if key not in kinds:
             names = ", ".join(kinds) or "none"
-            problems.add(f"no choice {key!r}; it has: {names}")
+            problems.add(f"no option {key!r}; it has: {names}")
         elif wanted := _wanted(value, kinds[key]):
-            problems.add(f"choice {key}={value!r}: give {wanted}")
+            problems.add(f"option {key}={value!r}: give {wanted}")
     problems.raise_if_any(f"data set {name!r} cannot be prepared like this")
     return kind(**given)
 
 
-def choices_of(source: Source) -> dict[str, Any]:
-    """The names of a data set's choices, with their defaults."""
-    return {item.name: item.default for item in fields(source.choices)}
+def dataset_options_of(source: Source) -> dict[str, Any]:
+    """The names of a data set's options, with their defaults."""
+    return {item.name: item.default for item in fields(source.options)}
 
 
 def _wanted(value: Any, kind: Any) -> str:
