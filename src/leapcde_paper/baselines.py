@@ -11,8 +11,8 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
+from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
-from leapcde.datasets.source import Dataset
 from leapcde.errors import need
 from leapcde.models.baselines import BASELINES, fit_baseline
 from leapcde.paths.batch import Bucket, Recipe

@@ -14,7 +14,7 @@ import pytest
 from leapcde.cli import tune as module
 from leapcde.cli.own import own_run
 from leapcde.cli.run import RunConfig, open_run
-from leapcde.datasets.table_file import Columns
+from leapcde.data.files import Columns
 from leapcde.errors import InputError
 from leapcde.paths.batch import Recipe
 from leapcde.training.metrics import LOWER_IS_BETTER

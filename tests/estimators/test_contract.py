@@ -25,7 +25,7 @@ from leapcde.models.baselines import fit_baseline
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel, learn
+from leapcde.training.fitted import FittedModel, train_model
 from leapcde.training.predict import predict, targets
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.step import task_loss
@@ -207,7 +207,9 @@ def letters(data_dir) -> tuple[Series, Series, Series]:
 
 def trained(name: str, parts, task: str, **config):
     settings = {"epochs": 60, "batch_size": 16, "learning_rate": 5e-3, "seed": 1, **LEARN.get(name, {}), **config}
-    return learn(parts[0], parts[1], task=task, model=name, options=small(name, hidden=16), config=TrainConfig(**settings))
+    return train_model(
+        parts[0], parts[1], task=task, model=name, options=small(name, hidden=16), config=TrainConfig(**settings)
+    )
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -21,7 +21,7 @@ from leapcde.models.registry import build
 from leapcde.nn.losses import cross_entropy, path_loss, weight_norms
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel, learn
+from leapcde.training.fitted import FittedModel, train_model
 from leapcde.training.history import History
 from leapcde.training.loop import fit
 from leapcde.training.metrics import measure
@@ -212,7 +212,7 @@ def test_one_class_in_validation_falls_back_to_the_loss(tmp_path):
     start = build("ncde", Preprocessor.learn(train, "classification", Recipe()).spec, seed=0, **options)
     for _ in range(2):  # the second time from its checkpoint
         with pytest.warns(LeapWarning, match="one class only"):
-            _, trained = learn(
+            _, trained = train_model(
                 train, validation, task="classification", model="ncde", options=options, config=config, checkpoint=path
             )
         assert not same_bits(trained.model, start)
@@ -246,7 +246,7 @@ def test_failed_adaptive_solve_is_a_clear_error(task):
 def test_regression_is_measured_in_the_units_of_the_target():
     rng = np.random.default_rng(0)
     series = as_series(rng.normal(size=(30, 5, 1)), target=1000 + 100 * rng.normal(size=30))
-    fitted, _ = learn(series, series, task="regression", model="ncde", options=TINY, config=TrainConfig(epochs=1))
+    fitted, _ = train_model(series, series, task="regression", model="ncde", options=TINY, config=TrainConfig(epochs=1))
     error = fitted.predict(series) - series.target
     np.testing.assert_allclose(fitted.evaluate(series)["mae"], np.abs(error).mean(), rtol=1e-3)
     np.testing.assert_allclose(fitted.evaluate(series)["mse"], (error**2).mean(), rtol=1e-3)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from leapcde.cli.run import Result, RunConfig, run
+from leapcde.data.dataset import Dataset
 from leapcde.datasets.registry import load
-from leapcde.datasets.source import Dataset
 from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.files import write_text

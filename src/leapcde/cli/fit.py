@@ -165,7 +165,7 @@ def _asked(file: Path, columns: Any, **settings) -> Any:
 
 
 def _columns(file: Path, id, time, target, values, static, window, horizon, task) -> Any:
-    from leapcde.datasets.table_file import Columns
+    from leapcde.data.files import Columns
 
     if not file.exists():
         raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")

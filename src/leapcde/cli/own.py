@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from leapcde.cli.run import RunConfig, load_data
-from leapcde.datasets.source import Dataset
+from leapcde.data.dataset import Dataset
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
 

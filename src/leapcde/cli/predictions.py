@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from leapcde.cli.run import RunConfig
+from leapcde.data import files as table_file
 from leapcde.data.series import Series
 from leapcde.data.windows import in_steps, last_window
-from leapcde.datasets import table_file
 from leapcde.errors import InputError
 from leapcde.estimators.intervals import Conformal
 from leapcde.training.fitted import FittedModel

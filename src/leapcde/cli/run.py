@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leapcde.data import files as table_file
+from leapcde.data.dataset import Dataset
 from leapcde.datasets import registry as datasets
-from leapcde.datasets import table_file
 from leapcde.datasets._io.cache import digest
-from leapcde.datasets.source import Dataset
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.intervals import Conformal
 from leapcde.files import json_text, write_text

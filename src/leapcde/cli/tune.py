@@ -14,7 +14,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from leapcde.cli.run import RunConfig, run, trainer_of
-from leapcde.datasets.source import Dataset
+from leapcde.data.dataset import Dataset
 from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
 from leapcde.files import json_text, write_text
 from leapcde.models.registry import options_of

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
 from leapcde.datasets.registry import find_data_dir, source_of
-from leapcde.datasets.source import Dataset, Source, make_dataset_options
+from leapcde.datasets.source import Source, make_dataset_options
 from leapcde.errors import LeapError
 from leapcde.explain.plots import plot_samples
 

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from leapcde.data.dataset import Dataset
 from leapcde.datasets import character_trajectories, mujoco, sepsis, speech_commands, uea
 from leapcde.datasets._io.cache import uncached
-from leapcde.datasets.source import Dataset, Source
+from leapcde.datasets.source import Source
 from leapcde.errors import InputError, LeapError
 
 SMALL = 10_000_000  # bytes; what takes no time to read

@@ -7,32 +7,17 @@ is not). All options that were made end up in `Dataset.options`, and from there 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from leapcde.data.dataset import Dataset
 from leapcde.data.drop import drop
 from leapcde.data.series import Series
 from leapcde.data.split import split
 from leapcde.errors import InputError, Problems, choose
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A task on data, split. `protocol` names every option made on the way; it is kept in each run's record."""
-
-    name: str
-    task: str
-    train: Series
-    validation: Series
-    test: Series
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def parts(self) -> dict[str, Series]:
-        return {"train": self.train, "validation": self.validation, "test": self.test}
 
 
 class Read(NamedTuple):

@@ -156,7 +156,7 @@ class Trainer(NamedTuple):
         return FittedModel(self.preprocessor, trained.model, self.name, self.options), trained
 
 
-def learn(
+def train_model(
     train: Series,
     validation: Series,
     *,
@@ -172,7 +172,7 @@ def learn(
     >>> from leapcde import TrainConfig, as_series
     >>> series = as_series(np.random.default_rng(0).normal(size=(20, 9, 2)), target=np.arange(20) % 2)
     >>> quick = TrainConfig(epochs=1)
-    >>> fitted, trained = learn(series, series, task="classification", options={"hidden": 4, "width": 4}, config=quick)
+    >>> fitted, trained = train_model(series, series, task="classification", options={"hidden": 4, "width": 4}, config=quick)
     >>> fitted.predict_proba(series).shape
     (20, 2)
     """

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from leapcde.cli.run import CONFIG, MODEL, RESULT, TRAINING, Result, RunConfig, load_data, run
+from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
 from leapcde.data.windows import last_window
-from leapcde.datasets.source import Dataset
 from leapcde.errors import CheckpointError, InputError
 from leapcde.training.fitted import FittedModel
 from leapcde.training.metrics import main_metric, measure

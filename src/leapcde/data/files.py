@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from leapcde.data.dataset import Dataset
 from leapcde.data.drop import drop
 from leapcde.data.read import from_table
 from leapcde.data.series import Series
 from leapcde.data.split import split
 from leapcde.data.windows import auto_window, cut_windows
-from leapcde.datasets.source import Dataset
 from leapcde.errors import InputError, LeapWarning, choose, need
 
 FEW_CLASSES = 20
