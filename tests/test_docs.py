@@ -95,7 +95,7 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
     rows = []
     for patient in range(60):
         sick = patient % 2
-        for hour in np.sort(rng.option(20, rng.integers(4, 9), replace=False)):
+        for hour in np.sort(rng.choice(20, rng.integers(4, 9), replace=False)):
             heart = np.nan if rng.random() < 0.4 else 80 + 3 * sick * hour + rng.normal()
             rows.append({"patient": patient, "hour": hour, "heart": heart, "lactate": rng.normal(), "sepsis": sick})
     small = {"hidden": 8, "width": 8, "depth": 1, "f_width": 8, "decoder_steps": 4}

@@ -174,7 +174,7 @@ def test_fifty_random_kills_lose_nothing_and_repeat_nothing(tmp_path):
             time.sleep(0.02)
         time.sleep(chance.uniform(0.0, 1.5))
         targets = workers(process) if chance.random() < 0.5 else []
-        if process.poll() is None and kill(chance.option(targets) if targets else process.pid):
+        if process.poll() is None and kill(chance.choice(targets) if targets else process.pid):
             hits["worker" if targets else "sweep"] += 1
         time.sleep(0.1)
         now = state(folder)
