@@ -18,7 +18,9 @@ from leapcde.training.config import TrainConfig
 PAGE = (ROOT / "docs" / "glossary.md").read_text()
 ROWS = [line.strip("| \n").split("|") for line in PAGE.splitlines() if line.startswith("| ") and "---" not in line]
 WORDS = {row[0].strip() for row in ROWS}
-RULED_OUT = {word.strip() for row in ROWS if len(row) > 2 for word in row[2].split(",") if word.strip() and word.strip() != "not"}
+RULED_OUT = {
+    word.strip() for row in ROWS if len(row) > 2 for word in row[2].split(",") if word.strip() and word.strip() != "not"
+}
 ESTIMATORS = (leapcde.LeapClassifier, leapcde.LeapRegressor, leapcde.LeapForecaster)
 
 
@@ -63,7 +65,9 @@ def test_names_use_no_other_word():
 
 
 def test_a_learning_rate_is_called_so():
-    assert not [name for name in names() if "rate" in parts(name) and parts(name) & {"rate", "--rate"} == {"rate"} and name == "rate"]
+    assert not [
+        name for name in names() if "rate" in parts(name) and parts(name) & {"rate", "--rate"} == {"rate"} and name == "rate"
+    ]
     assert "learning_rate" in names() and "--learning-rate" in names()
 
 

@@ -1,0 +1,1 @@
+"""Files, tables and arrays -> ragged series; scaling, splitting, windows, padding."""

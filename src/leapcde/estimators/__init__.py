@@ -1,0 +1,1 @@
+"""Everything behind `fit` and `predict`: scikit-learn estimators, streams, intervals, run folders."""

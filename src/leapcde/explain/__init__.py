@@ -1,0 +1,1 @@
+"""What the model looked at, as arrays, pictures and a page."""

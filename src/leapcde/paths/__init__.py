@@ -1,0 +1,1 @@
+"""Observations -> a path X, and what can be done with a path."""

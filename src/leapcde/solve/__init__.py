@@ -1,0 +1,1 @@
+"""Differential equations along a path, solved for a whole batch."""

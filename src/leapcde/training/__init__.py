@@ -1,0 +1,1 @@
+"""A model and data -> a fitted model."""

@@ -1,0 +1,1 @@
+"""All of it as one page, to click through or to read."""

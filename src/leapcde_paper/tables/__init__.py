@@ -1,0 +1,1 @@
+"""Records -> tables, with their tests and intervals."""
