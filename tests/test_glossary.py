@@ -1,4 +1,4 @@
-"""One word for one thing: public names, options of commands and file names use none of the words that the glossary rules out."""
+"""One word for one thing: public names, options of commands and files use none of the words that the glossary rules out."""
 
 from __future__ import annotations
 
