@@ -8,46 +8,48 @@ ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 # Short tests spend their time compiling, not computing: a lazy compiler saves a third of it.
 QUICK := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0" OMP_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench bench-scaling numbers docs clean
+.PHONY: help demo test test-slow lint coverage bench bench-scaling numbers docs clean
 .DEFAULT_GOAL := help
 
-help:
-	@echo "make demo       train LEAP on the bundled data, write leapcde-demo/report.html (about 3 minutes)"
-	@echo "make test       all tests but the slow ones, linters and types"
-	@echo "make test-slow  minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)"
-	@echo "make lint       ruff and pyright"
-	@echo "make bench      speed and memory, side by side with torchcde, Diffrax and eager PyTorch (long)"
-	@echo "make bench-scaling  how cost grows with length, batch, channels and size (minutes)"
-	@echo "make numbers    write the records of results/ into README, docs/results.md and results/standard/report.html"
-	@echo "make docs       the guide and the API reference as pages in site/"
-	@echo "make clean      remove the environment and caches"
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/.dev: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+# The demo needs the library and its pictures; nothing that developers need.
+.venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install $(PIP) --editable '.[plot]'
+	touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install $(PIP) --editable '.[dev]'
 	touch $@
 
-demo: .venv/.dev
+demo: .venv/.demo ## train LEAP on the bundled data, write leapcde-demo/report.html (about 3 minutes)
 	$(BIN)/leapcde demo --out leapcde-demo
 
-test: .venv/.dev lint
+test: lint ## linters, types, import contracts, and all tests but the slow ones
 	$(QUICK) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-slow: .venv/.dev
+test-slow: .venv/.dev ## minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow --durations=0
 
-lint: .venv/.dev
+lint: .venv/.dev ## ruff, pyright, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo --no-cache
 
-numbers: .venv/.dev
+coverage: .venv/.dev ## all tests but the slow ones, and the lines that none of them runs
+	$(QUICK) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html
+
+numbers: .venv/.dev ## write the records of results/ into README, docs/results.md and results/standard/report.html
 	$(BIN)/python tools/fill_numbers.py
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
 
-docs: .venv/.dev
-	$(BIN)/python -m pip install $(PIP) --editable '.[docs]'
+docs: .venv/.dev ## the guide and the API reference as pages in site/
 	$(BIN)/python -m mkdocs build --strict
 
 # The libraries that are compared with: PyTorch is large, so only this target installs it.
@@ -55,13 +57,13 @@ docs: .venv/.dev
 	$(BIN)/python -m pip install $(PIP) --editable '.[bench]'
 	touch $@
 
-bench: .venv/.bench
+bench: .venv/.bench ## speed and memory, side by side with torchcde, Diffrax and eager PyTorch (long)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/plot.py
 
-bench-scaling: .venv/.dev
+bench-scaling: .venv/.dev ## how cost grows with length, batch, channels and size (minutes)
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/plot.py
 
-clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+clean: ## remove the environment and caches
+	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov site

@@ -74,7 +74,6 @@ def test_every_byte_of_a_prepared_file_matters(counted):
 
 def test_where_prepared_files_go(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    monkeypatch.setattr(cache.sys, "platform", "linux")
     monkeypatch.setenv("LEAPCDE_CACHE", "off")
     assert cache.cache_folder(tmp_path) is None
     monkeypatch.setenv("LEAPCDE_CACHE", str(tmp_path / "mine"))

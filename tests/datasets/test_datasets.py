@@ -16,6 +16,7 @@ from leapcde.cli import main as cli
 from leapcde.cli.run import RunConfig, load_data
 from leapcde.data.read import as_series
 from leapcde.data.scale import Scaler
+from leapcde.data.series import Series
 from leapcde.datasets import describe, hopper, mujoco
 from leapcde.datasets import registry as datasets
 from leapcde.errors import InputError, LeapWarning
@@ -119,7 +120,7 @@ def test_as_run_has_the_windows_of_the_published_test(data_dir):
     assert round(float(last), 5) == 0.00158  # the last value repeated, in the array's own units
 
 
-def test_windows_are_a_choice(tmp_path):
+def test_windows_are_options(tmp_path):
     hopper.write(tmp_path / mujoco.MADE, hopper.bundled()[:20])
     data = datasets.load("mujoco", data_dir=tmp_path, window=30, horizon=5, stride=20, sequences=10)
     assert data.train.target.shape == (7 * 4, 5, 14) and set(data.train.lengths) == {30}
@@ -220,7 +221,7 @@ def test_zip_with_a_name_that_points_outside(tmp_path):
 # Options
 
 
-def test_wrong_choices_are_listed_together():
+def test_wrong_options_are_listed_together():
     with pytest.raises(InputError) as caught:
         datasets.load("sepsis", hours=0, start="birth", statics="yes", colour="red")
     assert len(caught.value.problems) == 4 and "one of admission, record" in str(caught.value)
@@ -234,17 +235,19 @@ def test_wrong_drops(drop):
 
 
 def test_unknown_names_list_the_known_ones():
-    with pytest.raises(InputError, match=r"no data set 'walker'; choose one of: hopper, .*sepsis, uea:NAME"):
+    with pytest.raises(
+        InputError, match=r"no data set 'walker'; choose one of: .*hopper, .*sepsis, .*uea:NAME, the path of a \.ts"
+    ):
         datasets.load("walker")
 
 
-def test_runs_record_choices_and_old_records_still_load(tmp_path):
-    config = RunConfig("hopper", options={"horizon": 5, "sequences": 20})
+def test_runs_record_options_and_old_records_still_load(tmp_path):
+    config = RunConfig("hopper", dataset_options={"horizon": 5, "sequences": 20})
     assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
     assert load_data(config).options["horizon"] == 5
     old = config.to_json()
-    del old["options"]
-    assert RunConfig.from_json(old).options == {}
+    del old["dataset_options"]
+    assert RunConfig.from_json(old).dataset_options == {}
 
 
 # Prepared files (more of them in test_cache.py)
@@ -283,7 +286,7 @@ def test_check_finds_what_is_wrong(tmp_path):
     leaky = datasets.Dataset("x", "classification", series, series.take([1]), series.take([2, 3]))
     assert [row.ok for row in describe._leaks(leaky)] == [None]
     windows = as_series(np.ones((4, 3, 1)), target=np.ones((4, 2, 1)))
-    windows = datasets.options.Series(windows.times, windows.values, windows.offsets, ("a",), windows.target, ids=np.arange(4))
+    windows = Series(windows.times, windows.values, windows.offsets, ("a",), windows.target, ids=np.arange(4))
     assert [row.ok for row in describe._leaks(datasets.Dataset("x", "forecasting", windows, windows, windows))] == [False]
 
 
@@ -304,13 +307,13 @@ def test_commands(tmp_path, monkeypatch):
     home = toy(tmp_path / "data")
     listed = json.loads(run("list", "--data-dir", home, "--json").stdout)
     assert {row["name"] for row in listed["datasets"]} == set(datasets.DATASETS)
-    assert listed["datasets"][0]["options"]["window"] == 50
+    assert next(row for row in listed["datasets"] if row["name"] == "hopper")["options"]["window"] == 50
     shown = run("describe", "uea:Toy", "--data-dir", home, "--plot", tmp_path / "toy.png")
     assert shown.exit_code == 0 and "60 samples" in shown.stdout and (tmp_path / "toy.png").read_bytes()[:4] == b"\x89PNG"
     checked = run("check", "uea:Toy", "--data-dir", home, "--json")
     assert json.loads(checked.stdout)["ok"] is True
     assert run("check", "sepsis", "--data-dir", home).exit_code == 1
-    bad = run("describe", "uea:Toy", "--data-dir", home, "-p", "split=other")
+    bad = run("describe", "uea:Toy", "--data-dir", home, "-d", "split=other")
     assert isinstance(bad.exception, InputError) and "one of stratified, archive" in str(bad.exception)
     assert isinstance(run("describe", "uea:Toy", "--data-dir", home, "--plot", "a.jpg").exception, InputError)
     assert isinstance(run("fetch", "hopper", "--data-dir", home).exception, InputError)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from leapcde.datasets._io import archive, download, fetch
+from leapcde.datasets import fetch
+from leapcde.datasets._io import archive, download
 from leapcde.datasets._io.download import Remote
 from leapcde.errors import InputError
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from leapcde.data.series import check
-from leapcde.datasets import registry as datasets
 from leapcde.datasets import sepsis
 from leapcde.datasets._io import cache
-from leapcde.datasets._io.psv import read_tables
+from leapcde.datasets._io.psv_files import read_tables
 from leapcde.errors import InputError
 
 HEAD = "|".join(sepsis.COLUMNS)
@@ -108,12 +107,12 @@ def test_prepared_file_gives_the_same_and_is_mapped(real, data_dir, prepared_fil
     assert np.array_equal(again["values"], real["values"], equal_nan=True) and np.array_equal(again["ids"], real["ids"])
 
 
-# The protocol
+# What the paper does
 
 
 def test_hours_labels_and_short_records(tmp_path):
     make(tmp_path)
-    series = datasets.sepsis.read(tmp_path, sepsis.Options()).series
+    series = sepsis.read(tmp_path, sepsis.Options()).series
     # p100001 has two rows and goes; of p100002 hours 70 to 72 stay, and its sepsis comes later than that
     assert series.ids.tolist() == ["p000001", "p000002", "p100002"] and series.target.tolist() == [0, 1, 0]
     assert [series.sample(i)[0].tolist() for i in (1, 2)] == [[1, 5, 6, 9], [1, 70, 71, 72]]

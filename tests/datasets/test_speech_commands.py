@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leapcde.data.series import Series
 from leapcde.datasets import registry as datasets
 from leapcde.datasets import speech_commands as speech
 from leapcde.errors import InputError, LeapWarning
@@ -63,7 +64,7 @@ def test_wavs_give_the_supplied_coefficients(real):
     matched, worst = speech.compare(real["wav"], real["mfcc"])
     assert matched == 143 and worst < speech.TOLERANCE
     ours = real["wav"].take([0, 1])
-    off = datasets.options.Series(ours.times, ours.values + 0.1, ours.offsets, ours.channels, ours.target, ids=ours.ids)
+    off = Series(ours.times, ours.values + 0.1, ours.offsets, ours.channels, ours.target, ids=ours.ids)
     assert speech.compare(off, ours)[1] > speech.TOLERANCE  # the comparison sees a tenth
 
 
@@ -117,7 +118,7 @@ def test_speaker_split_keeps_every_speaker_on_one_side(data_dir):
     assert set(mixed.train.ids.tolist()) & set(mixed.test.ids.tolist())
 
 
-# The protocol
+# What the paper does
 
 
 def test_official_layout(tmp_path):
@@ -154,7 +155,7 @@ def test_order_does_not_depend_on_the_archive_or_the_file_system(tmp_path):
         (wav()[:30], "not a wav, or cut off"),
         (b"", "not a wav, or cut off"),
         (b"text" * 100, "not a wav"),
-        (wav(learning_rate=8000), "at 8000 Hz; expected"),
+        (wav(rate=8000), "at 8000 Hz; expected"),
         (wav(channels=2), "2 channels"),
         (wav(width=1), "8 bits"),
     ],

@@ -12,14 +12,14 @@ from leapcde.errors import InputError
 
 data_app = typer.Typer(help="List, download, check, describe and make data sets.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A data set ('leapcde data list'), uea:NAME, or a .ts file.")]
-Choose = Annotated[
-    list[str] | None, typer.Option("--protocol", "-p", help="Choice of the data set, as name=value; repeatable.")
+DatasetOption = Annotated[
+    list[str] | None, typer.Option("--dataset-option", "-d", help="Dataset option, as name=value; repeatable.")
 ]
 
 
 @command(data_app, name="list")
-def data_list(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
-    """List the data sets, whether their files are there, and what each lets you choose."""
+def data_list(data_dir: DataDir = None, as_json: Json = False) -> None:
+    """List the data sets, whether their files are there, and the options of each."""
     from leapcde.datasets.registry import DATASETS, find_data_dir, state
     from leapcde.datasets.source import dataset_options_of
 
@@ -31,7 +31,7 @@ def data_list(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = Fa
             "task": source.task,
             "licence": source.about.licence,
             "state": state(name, data_dir),
-            "dataset_options": dataset_options_of(source),
+            "options": dataset_options_of(source),
         }
         for name, source in DATASETS.items()
     ]
@@ -39,7 +39,7 @@ def data_list(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = Fa
         return print_json({"directory": where, "datasets": rows})
     for row in rows:
         typer.echo(f"{row['name']}: {row['title']} ({row['task']}; {row['state']})")
-        typer.echo("  " + (", ".join(f"{key}={value}" for key, value in row["dataset_options"].items()) or "no options") + "\n")
+        typer.echo("  " + (", ".join(f"{key}={value}" for key, value in row["options"].items()) or "no options") + "\n")
     typer.echo("uea:NAME: a problem of the UEA/UCR archive below DATA_DIR/uea; or give the path of a .ts file")
     typer.echo(f"data directory: {where}")
 
@@ -54,10 +54,9 @@ def data_fetch(
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
-    seed: Seed = 0,
 ) -> None:
     """Download a data set from its official address; repeat the command to go on after an interruption."""
-    from leapcde.datasets._io.fetch import fetch
+    from leapcde.datasets.fetch import fetch
     from leapcde.datasets.registry import find_data_dir, source_of
     from leapcde.training.progress import watch_bytes
 
@@ -79,16 +78,15 @@ def data_fetch(
 @command(data_app, name="check")
 def data_check(
     name: Name,
-    protocol: Choose = None,
+    dataset_option: DatasetOption = None,
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
-    seed: Seed = 0,
 ) -> None:
     """Compare a data set with the published figures and look for leaks; exit code 1 if something is wrong."""
     from leapcde.datasets.describe import check
 
-    found = check(name, data_dir=data_dir, **name_values(protocol or [], "--protocol", "words=all"))
+    found = check(name, data_dir=data_dir, **name_values(dataset_option or [], "--dataset-option", "words=all"))
     wrong = [row for row in found if row.ok is False]
     if as_json:
         print_json({"name": name, "ok": not wrong, "checks": [row._asdict() for row in found]})
@@ -105,16 +103,15 @@ def data_describe(
     name: Name,
     plot: Annotated[Path | None, typer.Option(help="Draw a few samples into this PNG file.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="How many samples to draw.")] = 3,
-    protocol: Choose = None,
+    dataset_option: DatasetOption = None,
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
-    seed: Seed = 0,
 ) -> None:
     """Show counts, lengths, channels, missing values, classes and ranges, beside the published figures."""
     from leapcde.datasets import describe as module
 
-    chosen = name_values(protocol or [], "--protocol", "words=all")
+    chosen = name_values(dataset_option or [], "--dataset-option", "words=all")
     found = module.describe(name, data_dir=data_dir, **chosen)
     if plot is not None:
         _write_plot(plot, module.plot(name, data_dir=data_dir, samples=samples, **chosen))
@@ -179,7 +176,7 @@ def _print_description(found: dict[str, Any]) -> None:
     for row in found["published"]:
         if not row["same"]:
             typer.echo(f"{row['what']}: {row['why'] or 'not known why it differs'}")
-    typer.echo("\nprotocol: " + ", ".join(f"{key}={value}" for key, value in found["protocol"].items() if key != "sha256"))
+    typer.echo("\noptions: " + ", ".join(f"{key}={value}" for key, value in found["options"].items() if key != "sha256"))
     typer.echo(f"licence: {found['licence']}\nplease cite: {found['citation']}")
 
 

@@ -13,26 +13,37 @@ from leapcde.datasets import registry as datasets
 from leapcde.datasets._io.cache import cache_folder
 
 NEEDED = ("leapcde", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "scikit-learn", "pandas", "safetensors")
-OPTIONAL = {"matplotlib": "plot", "dm_control": "mujoco", "mujoco": "mujoco", "librosa": "audio", "pyarrow": "parquet"}
+EXTRAS = {
+    "plot": ("matplotlib", "umap-learn"),
+    "tune": ("optuna",),
+    "parquet": ("pyarrow",),
+    "cluster": ("dask",),
+    "mujoco": ("dm_control", "mujoco"),
+    "audio": ("librosa", "soundfile"),
+    "rocket": ("aeon",),
+    "bench": ("torch", "torchcde"),
+    "docs": ("mkdocs-material", "mkdocstrings"),
+}
 
 
 def examine(data_dir: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Versions, devices and data as one nested dictionary."""
-    versions = {name: _version(name) or "missing" for name in NEEDED}
-    extras = {name: _version(name) or f"missing; pip install 'leapcde[{extra}]'" for name, extra in OPTIONAL.items()}
+    """Versions, devices and data as one nested dictionary; nothing is loaded or prepared."""
     where = datasets.find_data_dir(data_dir)
-    devices = {str(device): device.platform for device in jax.devices()}
     return {
         "machine": {"python": platform.python_version(), "system": platform.platform()},
-        "versions": versions,
-        "optional": extras,
-        "devices": devices,
+        "versions": {name: _version(name) or "missing" for name in NEEDED},
+        "optional": {name: _version(name) or _hint(extra) for extra, names in EXTRAS.items() for name in names},
+        "devices": {str(device): device.platform for device in jax.devices()},
         "data": {
             "directory": str(where),
             "prepared files": str(cache_folder(where) or "off"),
-            **{n: datasets.state(n, data_dir) for n in datasets.DATASETS},
+            **{name: datasets.state(name, data_dir) for name in datasets.DATASETS},
         },
     }
+
+
+def _hint(extra: str) -> str:
+    return f"missing; pip install 'leapcde[{extra}]'"
 
 
 def _version(name: str) -> str | None:

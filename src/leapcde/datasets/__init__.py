@@ -1,1 +1,5 @@
-"""Data sets by name, from the official download to training, validation and test series. One file each."""
+"""Data sets by name, from raw files to training, validation and test series. One file each; importing it registers it."""
+
+from leapcde.datasets.registry import discover
+
+discover()

@@ -1,6 +1,6 @@
 """CharacterTrajectories (UEA): pen tip velocity and force while one of 20 letters is written; 2,858 samples.
 
-The archive's TRAIN and TEST parts are pooled, because the published protocol splits anew. The archive's file changed
+The archive's TRAIN and TEST parts are pooled, because the published results split anew. The archive's file changed
 in November 2023: zeros that pad the original recordings came back. Both versions are read, and rows at the start and
 the end in which every channel is exactly zero are removed. That needs no limit: in the version without padding no
 such row exists at all, so no real observation can be lost.
@@ -19,8 +19,9 @@ from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.datasets._io.archive import open_zip
 from leapcde.datasets._io.cache import Made, prepared
-from leapcde.datasets._io.ts_file import Cases, parse_ts
-from leapcde.datasets.source import About, PublishedNumber, Read, Source
+from leapcde.datasets._io.ts_file import UEA, Cases, parse_ts
+from leapcde.datasets.registry import register_dataset
+from leapcde.datasets.source import About, Download, PublishedNumber, Read, Source
 from leapcde.errors import InputError, LeapWarning
 
 CHANNELS = ("x", "y", "force")
@@ -135,24 +136,27 @@ def _compare(series: Series, path: Path) -> None:
         )
 
 
-SOURCE = Source(
-    name="character-trajectories",
-    task="classification",
-    options=Options,
-    files=files,
-    read=read,
-    about=About(
-        title="CharacterTrajectories (UEA): pen tips writing 20 letters",
-        licence="Creative Commons Attribution 4.0 (UCI repository)",
-        citation="Williams, Toussaint and Storkey, Extracting Motion Primitives from Natural Handwriting Data, ICANN 2006; "
-        "Bagnall et al., The UEA multivariate time series classification archive, 2018, arXiv:1811.00075",
-        page="https://www.timeseriesclassification.com/description.php?Dataset=CharacterTrajectories",
-        figures=(
-            PublishedNumber("samples", SAMPLES, len),
-            PublishedNumber("classes", 20, lambda series: len(np.unique(np.asarray(series.target)))),
-            PublishedNumber("shortest", SHORTEST, lambda series: int(series.lengths.min())),
-            PublishedNumber("longest", LONGEST, lambda series: int(series.lengths.max())),
-            PublishedNumber("channels", 3, lambda series: len(series.channels)),
+SOURCE = register_dataset(
+    Source(
+        name="character-trajectories",
+        task="classification",
+        options=Options,
+        files=files,
+        downloads=(Download(f"{UEA}/{FILE.name}", FILE),),
+        read=read,
+        about=About(
+            title="CharacterTrajectories (UEA): pen tips writing 20 letters",
+            licence="Creative Commons Attribution 4.0 (UCI repository)",
+            citation="Williams, Toussaint and Storkey, Extracting Motion Primitives from Natural Handwriting Data, ICANN 2006; "
+            "Bagnall et al., The UEA multivariate time series classification archive, 2018, arXiv:1811.00075",
+            page="https://www.timeseriesclassification.com/description.php?Dataset=CharacterTrajectories",
+            figures=(
+                PublishedNumber("samples", SAMPLES, len),
+                PublishedNumber("classes", 20, lambda series: len(np.unique(np.asarray(series.target)))),
+                PublishedNumber("shortest", SHORTEST, lambda series: int(series.lengths.min())),
+                PublishedNumber("longest", LONGEST, lambda series: int(series.lengths.max())),
+                PublishedNumber("channels", 3, lambda series: len(series.channels)),
+            ),
         ),
-    ),
+    )
 )

@@ -51,7 +51,7 @@ def describe(name: str, *, data_dir: Path | str | None = None, **options: Any) -
         "statics": 0 if series.static is None else series.static.shape[1],
         "classes": _classes(series) if data.task == "classification" else {},
         "splits": {part: len(found) for part, found in data.parts.items()},
-        "protocol": data.options,
+        "options": data.options,
         "published": [_compare(figure, series) for figure in source.about.figures],
     }
 

@@ -1,4 +1,4 @@
-"""Forecasting a falling Hopper: 50 steps in, 10 out. Three sources, one protocol, and never a sequence in two splits.
+"""Forecasting a falling Hopper: 50 steps in, 10 out. Three sources, and never a sequence in two splits.
 
 `hopper` is the bundled 2,000 simulations, `mujoco` the 10,000 of the paper's text, which `leapcde data make mujoco` simulates.
 `mujoco-as-run` is the array of 100 sequences that the paper's released code reads: its windows overlap in all but one
@@ -20,6 +20,7 @@ from leapcde.data.split import split
 from leapcde.data.windows import windows
 from leapcde.datasets import hopper
 from leapcde.datasets._io.cache import digest
+from leapcde.datasets.registry import register_dataset
 from leapcde.datasets.source import About, Parts, PublishedNumber, Read, Source
 from leapcde.errors import InputError, MissingDependencyError
 
@@ -37,7 +38,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class AsRunChoices:
+class AsRunOptions:
     window: int = 50
     horizon: int = 10
     stride: int = 1
@@ -47,7 +48,7 @@ def cut(series: Series, options: Options) -> Series:
     return windows(series, options.window, options.horizon, stride=options.stride)
 
 
-def cut_as_run(series: Series, options: AsRunChoices) -> Series:
+def cut_as_run(series: Series, options: AsRunOptions) -> Series:
     """Without the last possible window of each sequence: the released code counts one too few, so its test set has 600."""
     keep = np.ones(len(series.times), bool)
     keep[series.offsets[1:] - 1] = False
@@ -72,7 +73,7 @@ def _read_made(data_dir: Path, options: Options) -> Read:
     return Read(found.series, {**found.notes, "sha256": {path.name: digest(path)}})
 
 
-def _read_as_run(data_dir: Path, options: AsRunChoices) -> Read:
+def _read_as_run(data_dir: Path, options: AsRunOptions) -> Read:
     [path] = _files_as_run(data_dir)
     found = _some(hopper.load(path), None)
     return Read(found.series, {**found.notes, "units": "(x - min) / max", "sha256": {path.name: digest(path)}})
@@ -139,50 +140,63 @@ _CITE = (
 )
 _COMMON: dict[str, Any] = {"task": "forecasting", "split_name": "70/15/15 by sequence"}
 
-BUNDLED = Source(
-    name="hopper",
-    options=Options,
-    files=lambda data_dir, options=None: [],
-    read=_read_bundled,
-    cut=cut,
-    split=by_sequence,
-    about=About(
-        "2,000 simulations of a falling Hopper, bundled",
-        "Apache-2.0, as the rest of leapcde",
-        _CITE,
-        figures=_figures(SEQUENCES, "the paper's text has 10,000; these 2,000 are the first of them, rounded, to be small"),
-    ),
-    **_COMMON,
+BUNDLED = register_dataset(
+    Source(
+        name="hopper",
+        options=Options,
+        read=_read_bundled,
+        cut=cut,
+        split=by_sequence,
+        about=About(
+            "2,000 simulations of a falling Hopper, bundled",
+            "Apache-2.0, as the rest of leapcde",
+            _CITE,
+            how_to_get="it comes with leapcde",
+            figures=_figures(SEQUENCES, "the paper's text has 10,000; these 2,000 are the first of them, rounded, to be small"),
+        ),
+        **_COMMON,
+    )
 )
-SOURCE = Source(
-    name="mujoco",
-    options=Options,
-    files=_files_made,
-    read=_read_made,
-    cut=cut,
-    split=by_sequence,
-    checks=checks,
-    about=About("10,000 simulations of a falling Hopper", "yours: you simulate them", _CITE, figures=_figures(SEQUENCES)),
-    **_COMMON,
+SOURCE = register_dataset(
+    Source(
+        name="mujoco",
+        options=Options,
+        files=_files_made,
+        read=_read_made,
+        cut=cut,
+        split=by_sequence,
+        checks=checks,
+        about=About(
+            "10,000 simulations of a falling Hopper",
+            "yours: you simulate them",
+            _CITE,
+            figures=_figures(SEQUENCES),
+            how_to_get="simulate it: leapcde data make mujoco --out DATA_DIR/mujoco/hopper.npy",
+        ),
+        **_COMMON,
+    )
 )
-AS_RUN_SOURCE = Source(
-    name="mujoco-as-run",
-    options=AsRunChoices,
-    files=_files_as_run,
-    read=_read_as_run,
-    cut=cut_as_run,
-    split=in_order,
-    about=About(
-        "the 100 sequences that the paper's released code reads",
-        "none is stated where it is published",
-        _CITE,
-        figures=(
-            *_figures(100),
-            PublishedNumber(
-                "sequences in the paper's text", SEQUENCES, len, "the text says 10,000, the released array holds 100"
+AS_RUN_SOURCE = register_dataset(
+    Source(
+        name="mujoco-as-run",
+        options=AsRunOptions,
+        files=_files_as_run,
+        read=_read_as_run,
+        cut=cut_as_run,
+        split=in_order,
+        about=About(
+            "the 100 sequences that the paper's released code reads",
+            "none is stated where it is published",
+            _CITE,
+            how_to_get="take mujoco.npy from the paper's released code and save it as DATA_DIR/mujoco/mujoco_as_run.npy",
+            figures=(
+                *_figures(100),
+                PublishedNumber(
+                    "sequences in the paper's text", SEQUENCES, len, "the text says 10,000, the released array holds 100"
+                ),
             ),
         ),
-    ),
-    task="forecasting",
-    split_name="70/15/15 by sequence, in order",
+        task="forecasting",
+        split_name="70/15/15 by sequence, in order",
+    )
 )

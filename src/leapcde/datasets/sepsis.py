@@ -1,8 +1,8 @@
 """PhysioNet / CinC Challenge 2019: hourly records of 40,336 intensive-care stays, and whether sepsis was among them.
 
 Read straight from `training_setA.zip` and `training_setB.zip` (or the folders inside them), a text file a patient: 34 vital
-signs and laboratory values, six columns that say who and when, and the hourly label. The published protocol looks at
-the first 72 hours and asks whether sepsis was reported within them. Times are the hours since admission to intensive
+signs and laboratory values, six columns that say who and when, and the hourly label. The published experiments look at
+the first 72 hours and ask whether sepsis was reported within them. Times are the hours since admission to intensive
 care (ICULOS) as recorded: 8,793 records start later than in the first hour.
 """
 
@@ -19,11 +19,13 @@ import numpy as np
 from leapcde.data.series import Series
 from leapcde.datasets._io.archive import open_zip
 from leapcde.datasets._io.cache import Arrays, Made, prepared
-from leapcde.datasets._io.psv import Table, read_tables
-from leapcde.datasets.source import About, PublishedNumber, Read, Source
+from leapcde.datasets._io.psv_files import Table, read_tables
+from leapcde.datasets.registry import register_dataset
+from leapcde.datasets.source import About, Download, PublishedNumber, Read, Source
 from leapcde.errors import InputError, Problems
 
 FOLDER, SETS = "sepsis", ("training_setA", "training_setB")
+ADDRESS = "https://archive.physionet.org/users/shared/challenge-2019"
 VERSION = 1  # of what is cached; raise it when parsing changes
 # fmt: off
 COLUMNS = (
@@ -35,7 +37,7 @@ COLUMNS = (
 # fmt: on
 CHANNELS, STATIC = COLUMNS[:34], COLUMNS[34:39]
 HOUR, LABEL = 39, 40
-FEWEST = 3  # rows; shorter records are left out, as in the published protocol
+FEWEST = 3  # rows; shorter records are left out, as in the published experiments
 AT_ONCE = 2000  # files parsed together: large enough to be fast, small enough to need little memory
 
 
@@ -146,26 +148,33 @@ def _check(tables: Table) -> None:
     problems.raise_if_any("cannot read the Sepsis records")
 
 
-SOURCE = Source(
-    name="sepsis",
-    task="classification",
-    options=Options,
-    files=files,
-    read=read,
-    about=About(
-        title="PhysioNet / CinC Challenge 2019, early sepsis in intensive care",
-        licence="Creative Commons Attribution 4.0, as printed on its PhysioNet page; read it there",
-        citation="Reyna et al., Early Prediction of Sepsis From Clinical Data: The PhysioNet/Computing in Cardiology "
-        "Challenge 2019, Critical Care Medicine 48(2), 2020; Goldberger et al., PhysioBank, PhysioToolkit, and PhysioNet, 2000",
-        page="https://physionet.org/content/challenge-2019/1.0.0/",
-        figures=(
-            PublishedNumber("patients with more than two rows in 72 hours", 40_333, len),
-            PublishedNumber("of them with sepsis", 2_188, lambda series: int(np.asarray(series.target).sum())),
-            PublishedNumber("channels", 34, lambda series: len(series.channels)),
-            PublishedNumber("last hour", 72, lambda series: int(series.times.max())),
-            PublishedNumber(
-                "patients in the paper", 40_355, len, "more than the 40,336 files there are; three of them start after hour 72"
+SOURCE = register_dataset(
+    Source(
+        name="sepsis",
+        task="classification",
+        options=Options,
+        files=files,
+        downloads=tuple(Download(f"{ADDRESS}/{name}.zip", Path(FOLDER, f"{name}.zip")) for name in SETS),
+        read=read,
+        about=About(
+            title="PhysioNet / CinC Challenge 2019, early sepsis in intensive care",
+            licence="Creative Commons Attribution 4.0, as printed on its PhysioNet page; read it there",
+            citation="Reyna et al., Early Prediction of Sepsis From Clinical Data: The PhysioNet/Computing in Cardiology "
+            "Challenge 2019, Critical Care Medicine 48(2), 2020; Goldberger et al., PhysioBank, PhysioToolkit, and PhysioNet, "
+            "2000",
+            page="https://physionet.org/content/challenge-2019/1.0.0/",
+            figures=(
+                PublishedNumber("patients with more than two rows in 72 hours", 40_333, len),
+                PublishedNumber("of them with sepsis", 2_188, lambda series: int(np.asarray(series.target).sum())),
+                PublishedNumber("channels", 34, lambda series: len(series.channels)),
+                PublishedNumber("last hour", 72, lambda series: int(series.times.max())),
+                PublishedNumber(
+                    "patients in the paper",
+                    40_355,
+                    len,
+                    "more than the 40,336 files there are; three of them start after hour 72",
+                ),
             ),
         ),
-    ),
+    )
 )

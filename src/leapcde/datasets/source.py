@@ -1,7 +1,7 @@
 """What every data set is made of: where it is read from, how it is cut and split, and which options that leaves.
 
-A option is a field of a small frozen dataclass with a default (the paper's protocol, or what is sound where the paper
-is not). All options that were made end up in `Dataset.options`, and from there in the record of every run.
+A dataset option is a field of a small frozen dataclass with a default (what the paper does, or what is sound where the
+paper is not). The values of all options end up in `Dataset.options`, and from there in the record of every run.
 """
 
 from __future__ import annotations
@@ -45,12 +45,31 @@ class About:
     citation: str = ""
     page: str = ""
     figures: tuple[PublishedNumber, ...] = ()
+    how_to_get: str = "it is a file of yours"  # where it is not downloaded
+
+
+class Download(NamedTuple):
+    """A file at its official address, and where it goes below the data directory; SHA-256 where one is published."""
+
+    url: str
+    place: Path
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """For a data set that lets you choose nothing."""
 
 
 Parts = tuple[Series, Series, Series]
 
 
-def same(series: Series, options: Any) -> Series:
+def no_files(data_dir: Path, options: Any) -> list[Path]:
+    """For what is bundled, or made by code."""
+    return []
+
+
+def uncut(series: Series, options: Any) -> Series:
     return series
 
 
@@ -64,15 +83,32 @@ def _no_checks(data_dir: Path, options: Any) -> tuple[()]:
 
 @dataclass(frozen=True)
 class Source:
-    """One data set: `files` lists what it is read from, `read` reads it, `cut` makes windows of it, `split` splits it."""
+    """One data set: `read(data_dir, options)` reads it, `cut` makes windows of it, `split` splits it.
+
+    **Arguments:**
+
+    - `name`, `task`: what it is called; "classification", "regression", "forecasting", or "" if the files say it.
+    - `read`: all samples, as a `Read`; nothing dropped or split.
+    - `options`: a frozen dataclass whose fields are the dataset options; an instance of it goes to all functions here.
+    - `files`: what it is read from; an error says how to get what is not there.
+    - `about`, `downloads`: where it comes from, and what `leapcde data fetch` downloads.
+    - `cut`, `split`, `split_name`: windows, and training, validation and test series with a name for how.
+    - `checks`: what `leapcde data check` looks at beside the published numbers.
+
+    >>> from leapcde.data.read import as_series
+    >>> read = lambda data_dir, options: Read(as_series(np.ones((40, 5, 1)), target=np.arange(40) % 2), {})
+    >>> len(Source("ones", "classification", read).load(Path("data"), 0.0, "times", {}).train)
+    28
+    """
 
     name: str
     task: str
-    options: type
-    files: Callable[[Path, Any], list[Path]]
     read: Callable[[Path, Any], Read]
-    about: About
-    cut: Callable[[Series, Any], Series] = same
+    options: type = NoOptions
+    files: Callable[[Path, Any], list[Path]] = no_files
+    about: About = About("")
+    downloads: tuple[Download, ...] = ()
+    cut: Callable[[Series, Any], Series] = uncut
     split: Callable[[Series, Any], Parts] = stratified
     split_name: str = "70/15/15 stratified"
     checks: Callable[[Path, Any], Iterable[tuple[str, bool | None, str]]] = _no_checks

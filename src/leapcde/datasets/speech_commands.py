@@ -3,7 +3,7 @@
 Read from what lies below DATA_DIR/speech_commands, the first of: a folder with a folder of wavs for each word; the
 official archive `speech_commands_v0.02.tar.gz` (or v0.01); coefficients that somebody computed with the same settings,
 `mfcc_*.npz` (x, y, words, speaker); any other `.tar.gz` of wavs. Clips that are not 16,000 samples long are left out,
-as in the published protocol.
+as in the published experiments.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ from leapcde.data.series import Series
 from leapcde.data.split import split
 from leapcde.datasets._io.archive import tar_files
 from leapcde.datasets._io.cache import Made, prepared
-from leapcde.datasets.source import About, Parts, PublishedNumber, Read, Source, stratified
+from leapcde.datasets.registry import register_dataset
+from leapcde.datasets.source import About, Download, Parts, PublishedNumber, Read, Source, stratified
 from leapcde.errors import InputError, LeapWarning, MissingDependencyError, Problems, need
 
 FOLDER = "speech_commands"
+ARCHIVE = "speech_commands_v0.02.tar.gz"
+ADDRESS = "https://storage.googleapis.com/download.tensorflow.org/data"
+SHA256 = "af14739ee7dc311471de98f5f9d2c9191b18aedfe957f4a6ff791c709868ff58"  # as in TensorFlow Datasets
 VERSION = 1
 PAPER = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 RATE, SAMPLES = 16_000, 16_000
@@ -254,28 +258,31 @@ def _from_npz(source: Path, asked: str) -> Made:
     return arrays, {"words": list(words), "other_lengths": 0}
 
 
-SOURCE = Source(
-    name="speech-commands",
-    task="classification",
-    options=Options,
-    files=files,
-    read=read,
-    split=split_words,
-    checks=checks,
-    about=About(
-        title="Speech Commands: single words, one second each",
-        licence="Creative Commons Attribution 4.0",
-        citation="Warden, Speech Commands: A Dataset for Limited-Vocabulary Speech Recognition, arXiv:1804.03209, 2018",
-        page="https://arxiv.org/abs/1804.03209",
-        figures=(
-            PublishedNumber("frames", 161, lambda series: int(series.lengths.max())),
-            PublishedNumber("coefficients", 20, lambda series: len(series.channels)),
-            PublishedNumber(
-                "words", 10, lambda series: len(np.unique(np.asarray(series.target))), "other words were asked for"
-            ),
-            PublishedNumber(
-                "clips of one second", 34_975, len, "34,975 is v0.02 with the paper's ten words; this is another selection"
+SOURCE = register_dataset(
+    Source(
+        name="speech-commands",
+        task="classification",
+        options=Options,
+        files=files,
+        downloads=(Download(f"{ADDRESS}/{ARCHIVE}", Path(FOLDER, ARCHIVE), SHA256),),
+        read=read,
+        split=split_words,
+        checks=checks,
+        about=About(
+            title="Speech Commands: single words, one second each",
+            licence="Creative Commons Attribution 4.0",
+            citation="Warden, Speech Commands: A Dataset for Limited-Vocabulary Speech Recognition, arXiv:1804.03209, 2018",
+            page="https://arxiv.org/abs/1804.03209",
+            figures=(
+                PublishedNumber("frames", 161, lambda series: int(series.lengths.max())),
+                PublishedNumber("coefficients", 20, lambda series: len(series.channels)),
+                PublishedNumber(
+                    "words", 10, lambda series: len(np.unique(np.asarray(series.target))), "other words were asked for"
+                ),
+                PublishedNumber(
+                    "clips of one second", 34_975, len, "34,975 is v0.02 with the paper's ten words; this is another selection"
+                ),
             ),
         ),
-    ),
+    )
 )

@@ -19,12 +19,19 @@ from leapcde.data.series import Series
 from leapcde.data.split import split
 from leapcde.datasets._io.archive import open_zip
 from leapcde.datasets._io.cache import Made, prepared
-from leapcde.datasets._io.ts_file import parse_ts
-from leapcde.datasets.source import About, Parts, Read, Source
+from leapcde.datasets._io.ts_file import UEA, parse_ts
+from leapcde.datasets.registry import Family, register_family
+from leapcde.datasets.source import About, Download, Parts, Read, Source
 from leapcde.errors import InputError
 
 FOLDER = "uea"
 VERSION = 1
+ABOUT = About(
+    "the UEA/UCR archive",
+    "see the data set's page in the archive",
+    "Bagnall et al., The UEA multivariate time series classification archive, 2018, arXiv:1811.00075",
+    "https://www.timeseriesclassification.com",
+)
 
 
 @dataclass(frozen=True)
@@ -32,31 +39,38 @@ class Options:
     split: Literal["stratified", "archive"] = "stratified"
 
 
-@dataclass(frozen=True)
-class FileChoices:
-    pass
+def archive_source(name: str) -> Source:
+    """`uea:NAME` as a data set.
 
-
-def source_of(name: str) -> Source:
-    """`uea:NAME`, or a path that ends in .ts.
-
-    >>> source_of("uea:BasicMotions").name
-    'uea:BasicMotions'
+    >>> archive_source("uea:BasicMotions").downloads[0].place.as_posix()
+    'uea/BasicMotions.zip'
     """
-    about = About(
-        "the UEA/UCR archive",
-        "see the data set's page in the archive",
-        "Bagnall et al., The UEA multivariate time series classification archive, 2018, arXiv:1811.00075",
-        "https://www.timeseriesclassification.com",
-    )
-    if not name.startswith("uea:"):
-        file = lambda data_dir, options=None: [_there(Path(name))]
-        return Source(name, "", FileChoices, file, lambda d, c: _read(Path(name).stem, file(d), d), about, split=_split_new)
     problem = name.removeprefix("uea:")
     if not problem or not all(letter.isalnum() or letter in "-_" for letter in problem):
         raise InputError(f"{name!r}: write uea:NAME with the archive's name of a problem, such as uea:BasicMotions")
-    found = lambda data_dir, options=None: _files(data_dir, problem)
-    return Source(name, "", Options, found, lambda d, c: _read(problem, found(d), d), about, split=_split)
+    return Source(
+        name,
+        task="",
+        options=Options,
+        files=lambda data_dir, options: _files(data_dir, problem),
+        read=lambda data_dir, options: _read(problem, _files(data_dir, problem), data_dir),
+        about=ABOUT,
+        downloads=(Download(f"{UEA}/{problem}.zip", Path(FOLDER, f"{problem}.zip")),),
+        split=_split,
+    )
+
+
+def file_source(name: str) -> Source:
+    """One `.ts` file as a data set."""
+    path = Path(name)
+    return Source(
+        name,
+        task="",
+        files=lambda data_dir, options: [_there(path)],
+        read=lambda data_dir, options: _read(path.stem, [_there(path)], data_dir),
+        about=ABOUT,
+        split=_split_new,
+    )
 
 
 def _files(data_dir: Path, problem: str) -> list[Path]:
@@ -126,3 +140,7 @@ def _split(series: Series, options: Options) -> Parts:
     few = len(np.unique(labels)) > 0.15 * len(first)
     train, validation = train_test_split(first, test_size=0.15, random_state=0, stratify=labels if common and not few else None)
     return series.take(train), series.take(validation), series.take(np.flatnonzero(np.char.startswith(ids, "test")))
+
+
+register_family(Family("uea:NAME", lambda name: name.startswith("uea:"), archive_source))
+register_family(Family("the path of a .ts file", lambda name: name.endswith(".ts"), file_source))

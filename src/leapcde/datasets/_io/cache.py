@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from platformdirs import user_cache_path
 
 from leapcde.errors import InputError, LeapError, LeapWarning
 from leapcde.files import save_file, write_text
@@ -59,7 +59,7 @@ def cache_folder(data_dir: Path) -> Path | None:
     # The mode is asked too, because a superuser may write where nobody should.
     if data_dir.is_dir() and os.access(data_dir, os.W_OK) and data_dir.stat().st_mode & 0o222:
         return data_dir / "prepared"
-    return _user_cache() / "leapcde"
+    return user_cache_path("leapcde", appauthor=False, opinion=False)
 
 
 @contextmanager
@@ -159,14 +159,6 @@ def _listing(folder: Path) -> list[list[Any]]:
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     states = [file.stat() for file in files]
     return [[str(f.relative_to(folder)), s.st_size, s.st_mtime_ns] for f, s in zip(files, states, strict=True)]
-
-
-def _user_cache() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def _as_bytes(text: np.ndarray) -> np.ndarray:

@@ -14,6 +14,8 @@ import numpy as np
 
 from leapcde.errors import InputError, Problems
 
+UEA = "https://www.timeseriesclassification.com/aeon-toolkit"  # where the archive's zips are
+
 
 class Cases(NamedTuple):
     """What a file holds: one array (time, channel) a case, and one label a case: text, a number under @targetLabel, or None."""
