@@ -22,7 +22,8 @@ from leapcde.cli.run import RunConfig, load_data, trainer_of
 from leapcde.files import json_text, write_text
 from leapcde.models.base import Model, Output
 from leapcde.models.leap import Leap
-from leapcde.models.registry import Batch, count_parameters
+from leapcde.models.registry import count_parameters
+from leapcde.paths.batch import Batch
 from leapcde.paths.path import join_linear
 from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
@@ -55,8 +56,8 @@ class AsReleased(Model):
 
         def field(state, dt):
             z, h = state
-            f = self.of.f(h, dt)
-            return f * dt, self.of.g(z, self.of.J_m(h, f) * dt)
+            f = self.of.f(h)
+            return f * dt, self.of.g(z, self.of.J_m(f) * dt)
 
         ends = jnp.tile(jnp.array([[0.0, 1.0]]), (len(h), 1))
         (_, h), _ = solve(field, (z, h), join_linear(ends, ends[..., None]), Solver("rk4"))

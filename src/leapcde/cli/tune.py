@@ -18,7 +18,7 @@ from leapcde.data.dataset import Dataset
 from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
 from leapcde.files import json_text, write_text
 from leapcde.models.registry import options_of
-from leapcde.paths.interpolation import CAUSAL
+from leapcde.paths.interpolation import interpolation_of
 from leapcde.training.metrics import LOWER_IS_BETTER
 
 JOURNAL, CONFIG, BEST = "study.journal", "study.json", "best"
@@ -105,7 +105,7 @@ def suggested(config: RunConfig, trial: optuna.Trial | optuna.trial.FrozenTrial,
     recipe = replace(
         config.recipe, interpolation=interpolation, intensity=trial.suggest_categorical("intensity", [False, True])
     )
-    if interpolation in CAUSAL:  # a path to stream along, which has no steps (decision 10)
+    if interpolation_of(interpolation).causal:  # a path to stream along, which has no steps (decision 10)
         options |= dict.fromkeys({"steps", "encoder_steps"} & known.keys())
     return replace(config, options={**config.options, **options}, train=train, recipe=recipe)
 

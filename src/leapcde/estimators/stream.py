@@ -2,8 +2,9 @@
 
 A causal path (Hermite, rectilinear) never changes in its past, so a controlled differential equation can be driven
 piece by piece: NCDE carries z, LEAP carries the encoder's e and runs its decoder, of a fixed number of steps, when
-asked. Models that go from row to row (the recurrent ones, ODE-RNN) read no path and carry their state. A row at which
-nothing was observed only counts while it is the last one, as in `prepare.without_empty_rows`; it is therefore kept
+asked. Models that go from row to row (the recurrent ones, ODE-RNN) read no path and carry their state. What is carried,
+and why a model cannot be streamed, it says itself (`Streamable`, `streaming_problem`). A row at which
+nothing was observed only counts while it is the last one, as in `without_empty_rows`; it is therefore kept
 aside, and forgotten when the next row comes.
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,15 +22,11 @@ from leapcde.data.batch import Padded
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.errors import InputError
-from leapcde.models.base import Model, Streamable
-from leapcde.models.leap import Leap
-from leapcde.models.ncde import NeuralCDE
-from leapcde.models.ode_rnn import ODERNN
-from leapcde.models.rnn import OverRows
+from leapcde.models.base import Streamable
+from leapcde.models.registry import MODELS
 from leapcde.paths.batch import Batch, Recipe
-from leapcde.paths.interpolation import CAUSAL, fit_path
-from leapcde.solve.adaptive import ADAPTIVE
-from leapcde.solve.integrate import solve
+from leapcde.paths.growing import Grown, begin_path, extend_path
+from leapcde.paths.interpolation import interpolation_of
 from leapcde.training.fitted import FittedModel
 from leapcde.training.metrics import softmax
 from leapcde.training.predict import checked
@@ -113,15 +109,11 @@ class WindowStream(Stream):
 
 
 class Carry(NamedTuple):
-    """All that is known of the rows so far, as arrays of one sample. `rate` is the Hermite path's slope before the last row."""
+    """All that is known of the rows so far, as arrays of one sample."""
 
-    state: Any
+    state: Any  # of the model
     first: Batch  # the first row
-    time: Any  # (1,), of the last row, since the first one
-    filled: Any  # (1, channels), last observed values; 0 (the training mean) before there are any
-    seen: Any  # (1, channels), 1 where a channel was observed before
-    rate: Any  # (1, channels)
-    count: Any  # (1, channels), observations so far
+    grown: Grown  # what the path and the last row are made of
 
 
 class CarriedStream(Stream):
@@ -129,7 +121,7 @@ class CarriedStream(Stream):
 
     def __init__(self, fitted: FittedModel, static: Any = None):
         super().__init__(fitted, static)
-        _check_causal(fitted)
+        _check(fitted)
         self.carry: Carry | None = None
         self.start = 0.0
         self.waiting: tuple[Any, Any, Any] | None = None  # a last row without observations
@@ -157,134 +149,38 @@ class CarriedStream(Stream):
 
 
 @eqx.filter_jit
-def _begin(model: Model, recipe: Recipe, row, static) -> Carry:
+def _begin(model: Any, recipe: Recipe, row, static) -> Carry:
     time, values, mask = row
     twice = lambda a: jnp.stack([a, a], 1)
     still = jnp.stack([mask, jnp.zeros_like(mask)], 1)
     obs = Padded(twice(time), twice(values), still, values, static, None)
-    first = Batch(obs, fit_path(obs, recipe.interpolation, time_channel=recipe.time_channel, intensity=recipe.intensity))
-    return Carry(_begun(model, first), first, time, values, mask, jnp.zeros_like(values), mask)
+    first = Batch(obs, recipe.path(obs))
+    return Carry(model.begin(first), first, begin_path(recipe, time, values, mask))
 
 
 @eqx.filter_jit
-def _push(model: Model, recipe: Recipe, carry: Carry, row) -> Carry:
-    time, values, mask = row
-    filled = jnp.where(mask > 0, values, carry.filled)
-    seen = jnp.maximum(carry.seen, mask)
-    piece = _piece(recipe, carry, time, filled, mask)
-    obs = Padded(
-        jnp.stack([carry.time, time], 1),
-        jnp.stack([carry.filled, values], 1),
-        jnp.stack([carry.seen, mask], 1),
-        filled,
-        carry.first.obs.static,
-        None,
-    )
-    gap = (time - carry.time)[:, None]
-    rate = jnp.where(gap > 0, (filled - carry.filled) / jnp.where(gap > 0, gap, 1.0), 0.0)
-    state = _advanced(model, carry.state, Batch(obs, piece))
-    return Carry(state, carry.first, time, filled, seen, rate, carry.count + mask)
+def _push(model: Any, recipe: Recipe, carry: Carry, row) -> Carry:
+    before = carry.grown
+    piece, grown = extend_path(recipe, before, *row)
+    time, values, mask = (jnp.stack(pair, 1) for pair in zip((before.time, before.values, before.seen), row, strict=True))
+    obs = Padded(time, values, mask, grown.values, carry.first.obs.static, None)
+    return Carry(model.advance(carry.state, Batch(obs, piece)), carry.first, grown)
 
 
 @eqx.filter_jit
-def _read(model: Model, carry: Carry):
-    obs = carry.first.obs
-    obs = obs._replace(times=jnp.stack([jnp.zeros_like(carry.time), carry.time], 1), last=carry.filled)
-    return _answered(model, carry.state, Batch(obs, carry.first.X))
+def _read(model: Any, carry: Carry):
+    obs, grown = carry.first.obs, carry.grown
+    times = jnp.stack([jnp.zeros_like(grown.time), grown.time], 1)
+    return model.answer(carry.state, Batch(obs._replace(times=times, last=grown.values), carry.first.X))
 
 
-def _piece(recipe: Recipe, carry: Carry, time, filled, mask):
-    """The pieces of the path between the last row and the new one, made by `fit_path` itself from what is carried."""
-    times = jnp.stack([carry.time, time], 1)
-    everything = jnp.ones_like(filled)  # what is carried is known, observed at this row or before
-    obs = Padded(
-        times, jnp.stack([carry.filled, filled], 1), jnp.stack([everything] * 2, 1), filled, carry.first.obs.static, None
-    )
-    path = fit_path(obs, recipe.interpolation, time_channel=recipe.time_channel)
-    if recipe.interpolation == "hermite":
-        # Only the first piece of a Hermite path is linear; later ones begin with the slope before them.
-        slope = carry.rate * (time - carry.time)[:, None]
-        mine = (slice(None), 0, slice(-slope.shape[-1], None))
-        left = path.left.at[mine].set(jnp.where(carry.time[:, None] > 0, slope, path.left[mine]))
-        path = eqx.tree_at(lambda p: p.left, path, left)
-    return _with_counts(path, carry.count, mask, recipe) if recipe.intensity else path
-
-
-def _with_counts(path, count, mask, recipe: Recipe):
-    """Counts of observations, linear between rows, behind the time channel; rectilinear paths jump at their end."""
-    counts = [count, count, count + mask] if recipe.interpolation == "rectilinear" else [count, count + mask]
-    knots = jnp.stack(counts, 1)
-    slope = jnp.diff(knots, axis=1)
-    at = int(recipe.time_channel)
-    put = lambda array, extra: jnp.concatenate([array[..., :at], extra, array[..., at:]], -1)
-    return replace(path, values=put(path.values, knots), left=put(path.left, slope), right=put(path.right, slope))
-
-
-# What is carried, by family of models. One that follows `Streamable` says so itself. ------------------------------------
-class _Given(eqx.Module):
-    """Stands in for the map that starts a state: the state is there already."""
-
-    state: Any
-
-    def __call__(self, start):
-        return self.state
-
-
-def _family(model: Model) -> tuple[Any, Any] | None:
-    """Where a driven model starts its state, and the field that drives it; None if it is no such model."""
-    if isinstance(model, Leap):
-        return lambda m: m.φ_e, lambda m: m.k
-    if isinstance(model, NeuralCDE):
-        return lambda m: m.φ_z, lambda m: m.g
-    return None
-
-
-def _begun(model: Model, first: Batch):
-    if isinstance(model, Streamable):
-        return model.begin(first)
-    start, _ = _family(model)  # pyright: ignore[reportGeneralTypeIssues]
-    return start(model)(first.start)
-
-
-def _advanced(model: Any, state, piece: Batch):
-    if isinstance(model, Streamable):
-        return model.advance(state, piece)
-    _, field = _family(model)  # pyright: ignore[reportGeneralTypeIssues]
-    return solve(field(model), state, model.course(piece).X, model.solver)[0]
-
-
-def _answered(model: Any, state, end: Batch):
-    """The model itself answers, on a path that stands still, with the state that it carries as its start."""
-    if isinstance(model, Streamable):
-        return model.answer(state, end)
-    start, _ = _family(model)  # pyright: ignore[reportGeneralTypeIssues]
-    return eqx.tree_at(start, model, _Given(state))(end).prediction
-
-
-def _check_causal(fitted: FittedModel) -> None:
-    model, interpolation = fitted.model, fitted.preprocessor.recipe.interpolation
-    if not isinstance(model, Streamable) and _family(model) is None:
-        raise InputError(f"model {fitted.name!r} cannot be streamed; 'leap', 'ncde', 'gru', 'gru-d' and 'ode-rnn' can")
-    if isinstance(model, Leap) and model.residual:
-        raise InputError("'leap+' needs the whole path X for its answer, so it cannot be streamed; 'leap' can")
-    if not isinstance(model, (OverRows, ODERNN)) and interpolation not in CAUSAL:
-        raise InputError(
-            f"a {interpolation!r} path changes in its past when observations arrive, so it cannot be streamed; "
-            f"fit with interpolation='hermite' or 'rectilinear' (--path on the command line)"
-        )
-    solver = getattr(model, "solver", None)
-    if solver is not None and solver.method in ADAPTIVE:
-        raise InputError("adaptive steps depend on the whole series; stream a model trained with a fixed solver, such as 'rk4'")
-    if isinstance(model, (Leap, NeuralCDE)) and model.course.steps is not None:
-        option = "encoder_steps" if isinstance(model, Leap) else "steps"
-        raise InputError(
-            f"{option}={model.course.steps} divides the whole series into equal steps, so each new row moves them all; "
-            f"stream a model trained with {option}=None"
-        )
-    if isinstance(model, Leap) and model.steps is None:
-        raise InputError(
-            "decoder_steps=None steps at every observation, so each costs more than the last; fit with decoder_steps=24"
-        )
+def _check(fitted: FittedModel) -> None:
+    """The model says itself whether it can be streamed."""
+    problem = fitted.model.streaming_problem(interpolation_of(fitted.preprocessor.recipe.interpolation))
+    if not problem and isinstance(fitted.model, Streamable):
+        return
+    can = ", ".join(repr(name) for name, info in MODELS.items() if issubclass(info.make, Streamable))
+    raise InputError(problem or f"model {fitted.name!r} cannot be streamed; these can: {can}")
 
 
 def _row(preprocessor: Preprocessor, t: Any, x: Any) -> tuple[float, np.ndarray]:

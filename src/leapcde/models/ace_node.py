@@ -8,6 +8,7 @@ a(0) = h(0) h(0)ᵀ   or   h(0) ⊙ h(0)                     (how the state's en
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -17,6 +18,8 @@ import jax.numpy as jnp
 from leapcde.errors import choose
 from leapcde.models.base import Model, Output, Spec, make_head, make_solver
 from leapcde.models.ode_rnn import over_gap, rows_of
+from leapcde.models.options import option
+from leapcde.models.registry import register
 from leapcde.nn.cells import GRUCell, over_rows
 from leapcde.nn.dense import MLP, Dense
 from leapcde.nn.fields import ODEField
@@ -26,6 +29,24 @@ from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
 
 
+@dataclass(frozen=True)
+class ACENODEOptions:
+    hidden: int = option(32, "size of h")
+    width: int = option(64, "of the hidden layers of f and g")
+    depth: int = option(2, "hidden layers of f")
+    attention: str = option("elementwise", "or 'pairwise', whose a has hidden² entries")
+    span: float = option(10.0, "units of time that the longest sample lasts")
+    anchored: bool = option(True, "forecasts start from the last observed value")
+    solver: str = option("midpoint", "method of the solves")
+    solver_options: dict[str, Any] | None = option(None, "substeps, checkpoint, rtol, atol, max_steps")
+
+
+@register(
+    "ace-node",
+    summary="state and attention evolve together",
+    reference="Jhin et al., KDD 2021",
+    tags=("continuous", "jumps", "attention"),
+)
 class ACENODE(Model):
     φ_h: Dense
     f: ODEField
@@ -36,31 +57,21 @@ class ACENODE(Model):
     pace: float = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
-    def __init__(
-        self,
-        spec: Spec,
-        *,
-        key,
-        hidden: int = 32,
-        width: int = 64,  # of f and g
-        depth: int = 2,  # hidden layers of f
-        attention: str = "elementwise",  # or "pairwise", whose a has hidden² entries
-        span: float = 10.0,  # units of time that the longest sample lasts
-        anchored: bool = True,
-        solver: str = "midpoint",
-        solver_options: dict[str, Any] | None = None,
-    ):
-        choose("attention", attention, ("pairwise", "elementwise"))
+    Options = ACENODEOptions
+
+    def __init__(self, spec: Spec, options: ACENODEOptions, *, key):
+        choose("attention", options.attention, ("pairwise", "elementwise"))
         a, b, c, d, e = jax.random.split(key, 5)
-        size = hidden**2 if attention == "pairwise" else hidden
-        self.φ_h = Dense(spec.channels + spec.static, hidden, key=a)
-        self.f = ODEField(hidden, width=width, depth=depth, activation="tanh", key=b)
-        self.g = MLP((size + hidden, width, size), ("tanh", "tanh"), key=c)
-        self.cell = GRUCell(2 * spec.values, hidden, key=d)
-        self.head = make_head(spec, hidden, key=e, anchored=anchored)
-        self.attention = attention
-        self.pace = span / max(spec.span, 1e-12)
-        self.solver = make_solver(solver, solver_options)
+        D, width = options.hidden, options.width
+        size = D**2 if options.attention == "pairwise" else D
+        self.φ_h = Dense(spec.channels + spec.static, D, key=a)
+        self.f = ODEField(D, width=width, depth=options.depth, activation="tanh", key=b)
+        self.g = MLP((size + D, width, size), ("tanh", "tanh"), key=c)
+        self.cell = GRUCell(2 * spec.values, D, key=d)
+        self.head = make_head(spec, D, key=e, anchored=options.anchored)
+        self.attention = options.attention
+        self.pace = options.span / max(spec.span, 1e-12)
+        self.solver = make_solver(options.solver, options.solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         obs = batch.obs
@@ -88,6 +99,6 @@ class ACENODE(Model):
     def evolve(self, state, gap):
         def field(state, dt):
             h, a = state
-            return self.f(self.attend(h, a), dt) * dt, self.g(jnp.concatenate([a, h], -1)) * dt
+            return self.f(self.attend(h, a)) * dt, self.g(jnp.concatenate([a, h], -1)) * dt
 
         return solve(field, state, over_gap(gap), self.solver)[0]

@@ -10,6 +10,7 @@ Hard attention rounds a to 0 or 1 and takes the slope of the soft one (straight 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +18,9 @@ import jax
 import jax.numpy as jnp
 
 from leapcde.errors import choose
-from leapcde.models.base import Course, Model, Output, Positive, Spec, make_head, make_solver
+from leapcde.models.base import Course, Model, Output, Spec, make_head, make_solver
+from leapcde.models.options import Positive, option
+from leapcde.models.registry import register
 from leapcde.nn.dense import Dense
 from leapcde.nn.fields import CDEField
 from leapcde.nn.heads import Head
@@ -27,6 +30,30 @@ from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
 
 
+@dataclass(frozen=True)
+class ANCDEOptions:
+    hidden: int = option(48, "size of z")
+    width: int = option(64, "of the hidden layers of g")
+    depth: int = option(2, "hidden layers of g")
+    attention: str = option("elementwise", "or 'timewise': one weight for all channels")
+    attention_width: int = option(20, "of the hidden layers of f")
+    attention_depth: int = option(2, "hidden layers of f")
+    hard: bool = option(False, "round the attention to 0 or 1")
+    temperature: float = option(1.0, "τ")
+    time_span: Positive | None = option(10.0, "of X's time channel, for the longest sample; None: a unit a typical gap")
+    steps: int | None = option(None, "equal steps of the solve; None steps at every knot")
+    anchored: bool = option(True, "forecasts start from the last observed value")
+    solver: str = option("midpoint", "method of the solves")
+    solver_options: dict[str, Any] | None = option(None, "substeps, checkpoint, rtol, atol, max_steps")
+
+
+@register(
+    "ancde",
+    summary="attention decides how much of the path a CDE sees",
+    reference="Jhin et al., ICDM 2021",
+    tags=("continuous", "path", "attention"),
+    revision=2,  # `time_span`
+)
 class ANCDE(Model):
     φ_h: Dense
     f: CDEField
@@ -39,38 +66,22 @@ class ANCDE(Model):
     course: Course = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
-    def __init__(
-        self,
-        spec: Spec,
-        *,
-        key,
-        hidden: int = 48,  # of z
-        width: int = 64,  # of g
-        depth: int = 2,  # hidden layers of g
-        attention: str = "elementwise",  # or "timewise": one weight for all channels
-        attention_width: int = 20,  # of f
-        attention_depth: int = 2,  # hidden layers of f
-        hard: bool = False,
-        temperature: float = 1.0,
-        time_span: Positive | None = 10.0,  # of X's time channel, for the longest sample; None: a unit for each typical gap
-        steps: int | None = None,  # equal steps of the solve; None steps at every knot
-        anchored: bool = True,
-        solver: str = "midpoint",
-        solver_options: dict[str, Any] | None = None,
-    ):
-        choose("attention", attention, ("elementwise", "timewise"))
+    Options = ANCDEOptions
+
+    def __init__(self, spec: Spec, options: ANCDEOptions, *, key):
+        choose("attention", options.attention, ("elementwise", "timewise"))
         keys = iter(jax.random.split(key, 6))
-        C = spec.channels
+        C, D, o = spec.channels, options.hidden, options
         self.φ_h = Dense(C + spec.static, C, key=next(keys))
         # A small gain: a saturated attention does not learn.
-        self.f = CDEField(C, C, width=attention_width, depth=attention_depth, gain=0.1, key=next(keys))
+        self.f = CDEField(C, C, width=o.attention_width, depth=o.attention_depth, gain=0.1, key=next(keys))
         score = Dense(C, 1, key=next(keys))
-        self.score = score if attention == "timewise" else None
-        self.φ_z = Dense(C + spec.static, hidden, key=next(keys))
-        self.g = CDEField(hidden, C, width=width, depth=depth, key=next(keys))
-        self.head = make_head(spec, hidden, key=next(keys), anchored=anchored)
-        self.hard, self.temperature = hard, float(temperature)
-        self.course, self.solver = Course.of(spec, time_span, steps), make_solver(solver, solver_options)
+        self.score = score if o.attention == "timewise" else None
+        self.φ_z = Dense(C + spec.static, D, key=next(keys))
+        self.g = CDEField(D, C, width=o.width, depth=o.depth, key=next(keys))
+        self.head = make_head(spec, D, key=next(keys), anchored=o.anchored)
+        self.hard, self.temperature = o.hard, float(o.temperature)
+        self.course, self.solver = Course.of(spec, o.time_span, o.steps), make_solver(o.solver, o.solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         batch = self.course(batch)

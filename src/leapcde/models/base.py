@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 
@@ -12,12 +12,10 @@ from leapcde.errors import InputError
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.paths.batch import Batch, Recipe
+from leapcde.paths.interpolation import INTERPOLATIONS, Interpolation, interpolation_of
 from leapcde.paths.path import CubicPath
 from leapcde.paths.transform import averaged, clock_path, paced
 from leapcde.solve.solver import Solver
-
-Whole = int  # an option that may be zero; plain `int` is a size, at least one
-Positive = float  # an option that may not be zero; plain `float` may
 
 TASKS = ("classification", "regression", "forecasting")
 
@@ -35,35 +33,52 @@ class Spec:
     recipe: Recipe = field(default_factory=Recipe)  # how the path X is made, for models that make another one
 
     def to_json(self) -> dict[str, Any]:
+        """As a file holds it."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Spec:
+        """Back from `to_json`."""
         return cls(**{**data, "output": tuple(data["output"]), "recipe": Recipe(**data.get("recipe", {}))})
 
 
 class Output(NamedTuple):
+    """What a model says of a batch."""
+
     prediction: Any  # (batch, *spec.output)
     penalty: Any  # scalar, added to the task loss in training
 
 
-class Model(eqx.Module):
-    """Subclasses are final. `key` is given in training only; without it nothing is random and no penalty is computed.
+@dataclass(frozen=True)
+class NoOptions:
+    """Of a model that has none."""
 
-    `epoch` counts training so far, in fractions, for penalties that grow with it.
-    """
+
+class Model(eqx.Module):
+    """Built as `Model(spec, options, key=key)`, where `options` is an instance of `Options`. Subclasses are final."""
+
+    Options: ClassVar[type] = NoOptions  # a frozen dataclass, see `models/options.py`
 
     @abstractmethod
-    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output: ...
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        """The prediction for a batch, and the penalty that is added to the task's loss.
+
+        `key` is given in training only; without it nothing is random and no penalty is computed. `epoch` counts training
+        so far, in fractions, for penalties that grow with it.
+        """
 
     def regularised(self) -> Any:
         """The part of the model on which a weight penalty acts."""
         return self
 
+    def streaming_problem(self, interpolation: Interpolation) -> str:
+        """Why this model, on paths by this interpolation, cannot be streamed though it is `Streamable`; nothing: ""."""
+        return ""
+
 
 @runtime_checkable
 class Streamable(Protocol):
-    """What a model may offer so that `stream.py` can feed it one observation at a time, at a cost that never grows.
+    """What a model may offer so that a stream can feed it one observation at a time, at a cost that never grows.
 
     All batches hold one sample. `begin(batch)` gives the state after the first row: `batch` is that row alone, twice.
     `advance(state, batch)` gives the state after one more row: `batch.obs` holds the row before and the new one
@@ -92,9 +107,12 @@ class Course:
 
     @classmethod
     def of(cls, spec: Spec, time_span: float | None, steps: int | None) -> Course:
-        if steps is not None and spec.recipe.interpolation == "rectilinear":
+        """For a problem; `time_span` is how long the longest sample lasts in the time channel, None: as long as it is."""
+        kind = interpolation_of(spec.recipe.interpolation)
+        if steps is not None and kind.jumps:
             raise InputError(
-                "a rectilinear path jumps at its last row, which no mean over a step sees; take another path, or no steps"
+                f"a {kind.name} path jumps at its last row, which no mean over a step sees; "
+                "take another interpolation, or no steps"
             )
         return cls(time_span / max(spec.span, 1e-12) if time_span is not None and spec.recipe.time_channel else None, steps)
 
@@ -107,7 +125,31 @@ class Course:
         return batch.X if self.steps is None else averaged(batch.X, clock_path(batch.obs.times, 1.0, self.steps))
 
 
+def driven_problem(interpolation: Interpolation, course: Course, solver: Solver, option: str) -> str:
+    """Why an equation driven by X cannot go on from row to row; nothing: "". `option` is the one that sets its steps."""
+    if not interpolation.causal:
+        causal = " or ".join(repr(name) for name, kind in INTERPOLATIONS.items() if kind.causal)
+        return (
+            f"a {interpolation.name!r} path changes in its past when observations arrive, so it cannot be streamed; "
+            f"fit with interpolation={causal} (--interpolation on the command line)"
+        )
+    if course.steps is not None:
+        return (
+            f"{option}={course.steps} divides the whole series into equal steps, so each new row moves them all; "
+            f"stream a model trained with {option}=None"
+        )
+    return solver_problem(solver)
+
+
+def solver_problem(solver: Solver) -> str:
+    """Why a solve cannot go on from row to row; nothing: ""."""
+    if not solver.adaptive:
+        return ""
+    return "adaptive steps depend on the whole series; stream a model trained with a fixed solver, such as 'rk4'"
+
+
 def make_head(spec: Spec, state: int, *, key, anchored: bool) -> Head:
+    """From a state of this size to what is asked; `anchored` forecasts start from the last observed values."""
     return Head(state, spec.output, key=key, anchored=anchored and spec.task == "forecasting")
 
 
@@ -117,6 +159,7 @@ def start_state(spec: Spec, size: int, *, key) -> Dense:
 
 
 def make_solver(method: str, options: dict[str, Any] | None) -> Solver:
+    """The solver of the options `solver` and `solver_options` that many models have."""
     try:
         return Solver(method, **(options or {}))
     except TypeError as error:

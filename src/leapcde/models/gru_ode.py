@@ -7,6 +7,7 @@ The gates read the *value* of the path, and t is real time: neither a channel of
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from leapcde.models.base import Model, Output, Spec, make_head, make_solver
+from leapcde.models.options import option
+from leapcde.models.registry import register
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.paths.batch import Batch
@@ -23,6 +26,22 @@ from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
 
 
+@dataclass(frozen=True)
+class GRUODEOptions:
+    hidden: int = option(48, "size of h")
+    # The state forgets in about one unit of time, so long steps overshoot.
+    pace: float = option(0.25, "units of time in a typical gap")
+    anchored: bool = option(True, "forecasts start from the last observed value")
+    solver: str = option("midpoint", "method of the solves")
+    solver_options: dict[str, Any] | None = option(None, "substeps, checkpoint, rtol, atol, max_steps")
+
+
+@register(
+    "gru-ode",
+    summary="GRU gates as a vector field",
+    reference="De Brouwer et al., NeurIPS 2019; Jordan et al., 2021",
+    tags=("continuous", "path"),
+)
 class GRUODE(Model):
     φ_h: Dense
     W: Dense
@@ -34,27 +53,20 @@ class GRUODE(Model):
     values: int = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
-    def __init__(
-        self,
-        spec: Spec,
-        *,
-        key,
-        hidden: int = 48,
-        pace: float = 0.25,  # units of time in a typical gap; the state forgets in about one, so long steps overshoot
-        anchored: bool = True,
-        solver: str = "midpoint",
-        solver_options: dict[str, Any] | None = None,
-    ):
+    Options = GRUODEOptions
+
+    def __init__(self, spec: Spec, options: GRUODEOptions, *, key):
         a, b, c, d, e = jax.random.split(key, 5)
+        D = options.hidden
         self.time, self.values = spec.recipe.time_channel, spec.values
         inputs = spec.channels - int(self.time)
-        self.φ_h = Dense(inputs + spec.static, hidden, key=a)
-        self.W = Dense(inputs, 3 * hidden, key=b)
-        self.U = Dense(hidden, 2 * hidden, key=c, bias=False)
-        self.U_c = Dense(hidden, hidden, key=d, bias=False)
-        self.head = make_head(spec, hidden, key=e, anchored=anchored)
-        self.pace = float(pace)
-        self.solver = make_solver(solver, solver_options)
+        self.φ_h = Dense(inputs + spec.static, D, key=a)
+        self.W = Dense(inputs, 3 * D, key=b)
+        self.U = Dense(D, 2 * D, key=c, bias=False)
+        self.U_c = Dense(D, D, key=d, bias=False)
+        self.head = make_head(spec, D, key=e, anchored=options.anchored)
+        self.pace = float(options.pace)
+        self.solver = make_solver(options.solver, options.solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         X = batch.X

@@ -11,6 +11,7 @@ Augmented-ODE appends zero dimensions to the state of both differential equation
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -18,8 +19,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from leapcde.models.base import Model, Output, Spec, Whole, make_head, make_solver, start_state
-from leapcde.models.ode_rnn import JumpODE, rows_of
+from leapcde.models.base import Model, Output, Spec, make_head, make_solver, start_state
+from leapcde.models.ode_rnn import RUBANOVA, JumpODE, rows_of
+from leapcde.models.options import Whole, option
+from leapcde.models.registry import register
 from leapcde.nn.dense import Dense
 from leapcde.nn.fields import ODEField
 from leapcde.nn.heads import Head
@@ -28,6 +31,24 @@ from leapcde.paths.path import CubicPath, join_linear
 from leapcde.paths.transform import clock_path
 from leapcde.solve.integrate import solution_path, solve
 from leapcde.solve.solver import Solver
+
+
+@dataclass(frozen=True)
+class LatentODEOptions:
+    hidden: int = option(48, "size of the recognition network's state")
+    latent: int = option(24, "dimensions of z")
+    width: int = option(64, "of the hidden layers of both fields")
+    depth: int = option(2, "hidden layers of both fields")
+    augment: Whole = option(5, "zero dimensions appended to the state of both equations")
+    elbo: float = option(0.02, "weight of the negative ELBO, per observed value, in the loss")
+    deviation: float = option(0.1, "of the observations around x̂, in standardised units")
+    kl_epochs: float = option(10.0, "epochs over which the KL term grows to its full weight")
+    samples: int = option(3, "draws of z_0 a training step")
+    decoder_steps: int | None = option(24, "steps of the generating solve; None steps at every observation")
+    span: float = option(10.0, "units of time that the longest sample lasts")
+    anchored: bool = option(True, "forecasts start from the last observed value")
+    solver: str = option("midpoint", "method of the solves")
+    solver_options: dict[str, Any] | None = option(None, "substeps, checkpoint, rtol, atol, max_steps")
 
 
 class LatentODE(Model):
@@ -50,39 +71,23 @@ class LatentODE(Model):
     horizon: int = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
-    def __init__(
-        self,
-        spec: Spec,
-        *,
-        key,
-        hidden: int = 48,  # of the recognition network
-        latent: int = 24,  # dimensions of z
-        width: int = 64,  # of both fields
-        depth: int = 2,  # hidden layers of both fields
-        augment: Whole = 5,  # zero dimensions appended to the state of both equations
-        elbo: float = 0.02,  # weight of the negative ELBO, per observed value, in the loss
-        deviation: float = 0.1,  # deviation of the observations around x̂, in standardised units
-        kl_epochs: float = 10.0,  # epochs over which the KL term grows to its full weight
-        samples: int = 3,  # draws of z_0 a training step
-        decoder_steps: int | None = 24,  # steps of the generating solve; None steps at every observation
-        span: float = 10.0,  # units of time that the longest sample lasts
-        anchored: bool = True,  # forecasts start from the last observed value
-        solver: str = "midpoint",
-        solver_options: dict[str, Any] | None = None,
-    ):
-        keys = iter(jax.random.split(key, 6))
-        forecasting = spec.task == "forecasting"
-        self.φ_0 = start_state(spec, hidden, key=next(keys))
-        self.recognition = JumpODE(2 * spec.values, hidden, width=width, depth=depth, augment=augment, key=next(keys))
-        self.moments = Dense(hidden, 2 * latent, key=next(keys))
-        self.f = ODEField(latent + augment, width=width, depth=depth, activation="tanh", key=next(keys))
-        self.decoder = Dense(latent + augment, spec.values, key=next(keys))
-        self.head = None if forecasting else make_head(spec, latent, key=next(keys), anchored=False)
+    Options = LatentODEOptions
+
+    def __init__(self, spec: Spec, options: LatentODEOptions, *, key):
+        keys, o = iter(jax.random.split(key, 6)), options
+        forecasting, size = spec.task == "forecasting", o.latent + o.augment
+        layers: dict[str, Any] = {"width": o.width, "depth": o.depth}
+        self.φ_0 = start_state(spec, o.hidden, key=next(keys))
+        self.recognition = JumpODE(2 * spec.values, o.hidden, augment=o.augment, key=next(keys), **layers)
+        self.moments = Dense(o.hidden, 2 * o.latent, key=next(keys))
+        self.f = ODEField(size, activation="tanh", key=next(keys), **layers)
+        self.decoder = Dense(size, spec.values, key=next(keys))
+        self.head = None if forecasting else make_head(spec, o.latent, key=next(keys), anchored=False)
         self.step_ahead = jnp.ones(()) if forecasting else None
-        self.augment, self.samples, self.steps, self.anchored = augment, samples, decoder_steps, anchored
-        self.elbo, self.deviation, self.kl_epochs = float(elbo), float(deviation), float(kl_epochs)
-        self.pace, self.horizon = span / max(spec.span, 1e-12), spec.output[0] if forecasting else 0
-        self.solver = make_solver(solver, solver_options)
+        self.augment, self.samples, self.steps, self.anchored = o.augment, o.samples, o.decoder_steps, o.anchored
+        self.elbo, self.deviation, self.kl_epochs = float(o.elbo), float(o.deviation), float(o.kl_epochs)
+        self.pace, self.horizon = o.span / max(spec.span, 1e-12), spec.output[0] if forecasting else 0
+        self.solver = make_solver(o.solver, o.solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         μ, log_σ = self.recognise(batch)
@@ -121,8 +126,8 @@ class LatentODE(Model):
             times = jnp.concatenate([times, times[:, -1:] + ahead], 1)
         times = jnp.tile(times, (draws, 1))
         clock = join_linear(times, times[..., None])
-        _, z = solve(lambda z, dt: self.f(z, dt) * dt, flat, clock, self.solver, save=lambda z: z)
-        return solution_path(times, z, self.f(z, jnp.moveaxis(clock.values, 1, 0)))
+        _, z = solve(lambda z, dt: self.f(z) * dt, flat, clock, self.solver, save=lambda z: z)
+        return solution_path(times, z, self.f(z))
 
     def negative_elbo(self, batch: Batch, z: CubicPath, μ, log_σ, epoch):
         """Per observed value, without the constant of the normal density."""
@@ -133,3 +138,19 @@ class LatentODE(Model):
         kl = 0.5 * jnp.sum(μ**2 + jnp.exp(2 * log_σ) - 1 - 2 * log_σ, -1)
         weight = jnp.clip(epoch / max(self.kl_epochs, 1e-9), 0.0, 1.0)
         return jnp.mean((error + weight * kl) / jnp.maximum(obs.mask.sum((1, 2)), 1.0))
+
+
+_GENERATIVE = ("continuous", "jumps", "generative")
+register(
+    "latent-ode",
+    summary="a variational autoencoder with an ODE in its latent space",
+    reference=RUBANOVA,
+    tags=_GENERATIVE,
+    fixed={"augment": 0},
+)(LatentODE)
+register(
+    "augmented-ode",
+    summary="Latent-ODE with zero dimensions appended",
+    reference="Dupont, Doucet, Teh, NeurIPS 2019",
+    tags=_GENERATIVE,
+)(LatentODE)

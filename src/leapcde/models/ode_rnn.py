@@ -5,18 +5,22 @@ dh/dt = f(h)  over each gap,      h ← GRU(h, [x, m])  at each observation, mis
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from leapcde.models.base import Model, Output, Spec, make_head, make_solver, start_state
+from leapcde.models.base import Model, Output, Spec, make_head, make_solver, solver_problem, start_state
+from leapcde.models.options import option
+from leapcde.models.registry import register
 from leapcde.nn.cells import GRUCell, over_rows
 from leapcde.nn.dense import Dense
 from leapcde.nn.fields import ODEField
 from leapcde.nn.heads import Head
 from leapcde.paths.batch import Batch
+from leapcde.paths.interpolation import Interpolation
 from leapcde.paths.path import join_linear
 from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
@@ -40,7 +44,7 @@ class JumpODE(eqx.Module):
         extra = jnp.zeros((len(h), self.augment), h.dtype)
 
         def evolve(state, gap):
-            return solve(lambda y, dt: self.f(y, dt) * dt, state, over_gap(gap), solver)[0]
+            return solve(lambda y, dt: self.f(y) * dt, state, over_gap(gap), solver)[0]
 
         def update(state, row):
             return jnp.concatenate([self.cell.step(state[:, : h.shape[1]], row), extra], -1)
@@ -50,6 +54,21 @@ class JumpODE(eqx.Module):
         return end[:, : h.shape[1]]
 
 
+@dataclass(frozen=True)
+class ODERNNOptions:
+    hidden: int = option(48, "size of h")
+    width: int = option(64, "of the hidden layers of f")
+    depth: int = option(2, "hidden layers of f")
+    span: float = option(10.0, "units of time that the longest sample lasts")
+    anchored: bool = option(True, "forecasts start from the last observed value")
+    solver: str = option("midpoint", "method of the solves")
+    solver_options: dict[str, Any] | None = option(None, "substeps, checkpoint, rtol, atol, max_steps")
+
+
+RUBANOVA = "Rubanova, Chen, Duvenaud, NeurIPS 2019"
+
+
+@register("ode-rnn", summary="an ODE between observations, a GRU at them", reference=RUBANOVA, tags=("continuous", "jumps"))
 class ODERNN(Model):
     φ_0: Dense
     jump: JumpODE
@@ -57,25 +76,15 @@ class ODERNN(Model):
     pace: float = eqx.field(static=True)
     solver: Solver = eqx.field(static=True)
 
-    def __init__(
-        self,
-        spec: Spec,
-        *,
-        key,
-        hidden: int = 48,
-        width: int = 64,  # of f
-        depth: int = 2,  # hidden layers of f
-        span: float = 10.0,  # units of time that the longest sample lasts
-        anchored: bool = True,
-        solver: str = "midpoint",
-        solver_options: dict[str, Any] | None = None,
-    ):
+    Options = ODERNNOptions
+
+    def __init__(self, spec: Spec, options: ODERNNOptions, *, key):
         a, b, c = jax.random.split(key, 3)
-        self.φ_0 = start_state(spec, hidden, key=a)
-        self.jump = JumpODE(2 * spec.values, hidden, width=width, depth=depth, key=b)
-        self.head = make_head(spec, hidden, key=c, anchored=anchored)
-        self.pace = span / max(spec.span, 1e-12)
-        self.solver = make_solver(solver, solver_options)
+        self.φ_0 = start_state(spec, options.hidden, key=a)
+        self.jump = JumpODE(2 * spec.values, options.hidden, width=options.width, depth=options.depth, key=b)
+        self.head = make_head(spec, options.hidden, key=c, anchored=options.anchored)
+        self.pace = options.span / max(spec.span, 1e-12)
+        self.solver = make_solver(options.solver, options.solver_options)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         return Output(self.answer(self.begin(batch), batch), jnp.zeros(()))
@@ -92,6 +101,9 @@ class ODERNN(Model):
 
     def answer(self, h, batch: Batch):
         return self.head(h, batch.obs)
+
+    def streaming_problem(self, interpolation: Interpolation) -> str:
+        return solver_problem(self.solver)
 
     def regularised(self):
         return self.jump

@@ -11,6 +11,7 @@ stand-in and the state fade over that time (Che et al., Scientific Reports 2018)
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -21,6 +22,8 @@ from jaxtyping import Array, Float
 from leapcde.data.batch import Padded
 from leapcde.errors import choose
 from leapcde.models.base import Model, Output, Spec, make_head, start_state
+from leapcde.models.options import option
+from leapcde.models.registry import register
 from leapcde.nn.cells import CELLS, GRUCell, RecurrentCell, over_rows
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
@@ -63,18 +66,29 @@ class OverRows(Model):
         return self.head(self.cell.read(carried[0]), batch.obs)
 
 
+@dataclass(frozen=True)
+class RecurrentOptions:
+    cell: str = option("gru", "'rnn', 'lstm' or 'gru'")
+    deltas: bool = option(False, "read how long ago each channel was seen")
+    hidden: int = option(48, "size of h")
+    anchored: bool = option(True, "forecasts start from the last observed value")
+
+
 class Recurrent(OverRows):
     """RNN, LSTM, GRU; with `deltas`, GRU-Δt."""
 
     deltas: bool = eqx.field(static=True)
 
-    def __init__(self, spec: Spec, *, key, cell: str, deltas: bool = False, hidden: int = 48, anchored: bool = True):
-        choose("cell", cell, CELLS)
+    Options = RecurrentOptions
+
+    def __init__(self, spec: Spec, options: RecurrentOptions, *, key):
+        choose("cell", options.cell, CELLS)
         a, b, c = jax.random.split(key, 3)
+        inputs, hidden = (3 if options.deltas else 2) * spec.values, options.hidden
         self.φ_0 = start_state(spec, hidden, key=a)
-        self.cell = CELLS[cell]((3 if deltas else 2) * spec.values, hidden, key=b)  # pyright: ignore[reportCallIssue]
-        self.head = make_head(spec, hidden, key=c, anchored=anchored)
-        self.deltas = deltas
+        self.cell = CELLS[options.cell](inputs, hidden, key=b)  # pyright: ignore[reportCallIssue]
+        self.head = make_head(spec, hidden, key=c, anchored=options.anchored)
+        self.deltas = options.deltas
 
     def rows(self, obs, δ):
         # The logarithm of δ, because a channel that was never seen would otherwise drive the gates ever further.
@@ -85,20 +99,61 @@ class Recurrent(OverRows):
         return self.cell.step(state, row)
 
 
+_DISCRETE, _TIMED, CHE = ("discrete",), ("discrete", "time-aware"), "Che et al., Scientific Reports 2018"
+register(
+    "rnn",
+    summary="tanh recurrence over observations",
+    reference="Elman, 1990",
+    tags=_DISCRETE,
+    fixed={"cell": "rnn", "deltas": False},
+)(Recurrent)
+register(
+    "lstm",
+    summary="LSTM over observations",
+    reference="Hochreiter, Schmidhuber, 1997",
+    tags=_DISCRETE,
+    fixed={"cell": "lstm", "deltas": False},
+)(Recurrent)
+register(
+    "gru",
+    summary="GRU over observations",
+    reference="Cho et al., EMNLP 2014",
+    tags=_DISCRETE,
+    fixed={"cell": "gru", "deltas": False},
+)(Recurrent)
+register(
+    "gru-dt",
+    summary="GRU that is told how long ago each channel was seen",
+    reference=CHE,
+    tags=_TIMED,
+    fixed={"cell": "gru", "deltas": True},
+)(Recurrent)
+
+
+@dataclass(frozen=True)
+class GRUDOptions:
+    hidden: int = option(48, "size of h")
+    anchored: bool = option(True, "forecasts start from the last observed value")
+
+
+@register("gru-d", summary="GRU whose inputs and state fade with time", reference=CHE, tags=_TIMED)
 class GRUD(OverRows):
     w_x: Float[Array, " values"]
     b_x: Float[Array, " values"]
     W_h: Dense
 
-    def __init__(self, spec: Spec, *, key, hidden: int = 48, anchored: bool = True):
+    Options = GRUDOptions
+
+    def __init__(self, spec: Spec, options: GRUDOptions, *, key):
         a, b, c, d = jax.random.split(key, 4)
+        hidden = options.hidden
         self.φ_0 = start_state(spec, hidden, key=a)
         self.cell = GRUCell(2 * spec.values, hidden, key=b)
         # Decays start slow, and on the side of zero where they have a slope.
         self.w_x, self.b_x = jnp.full(spec.values, 0.1), jnp.zeros(spec.values)
         decay = Dense(spec.values, hidden, key=c)
         self.W_h = eqx.tree_at(lambda d: (d.weight, d.bias), decay, (0.1 * jnp.abs(decay.weight), jnp.zeros(hidden)))
-        self.head = make_head(spec, hidden, key=d, anchored=anchored)
+        self.head = make_head(spec, hidden, key=d, anchored=options.anchored)
 
     def rows(self, obs, δ):
         γ_x = jnp.exp(-jax.nn.relu(self.w_x * δ + self.b_x))

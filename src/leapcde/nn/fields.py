@@ -83,18 +83,15 @@ class CDEField(eqx.Module):
 
 
 class ODEField(eqx.Module):
-    """h[, t] -> dh/dt: `depth` hidden ReLU layers and a tanh, so that the state moves at most at unit speed."""
+    """h -> dh/dt: `depth` hidden ReLU layers and a tanh, so that the state moves at most at unit speed."""
 
     net: MLP
-    timed: bool = eqx.field(static=True)
 
-    def __init__(self, state: int, *, width: int, key, depth: int = 1, timed: bool = False, activation: str = "relu"):
-        sizes = (state + int(timed), *[width] * depth, state)
-        self.net = MLP(sizes, (*[activation] * depth, "tanh"), key=key)
-        self.timed = timed
+    def __init__(self, state: int, *, width: int, key, depth: int = 1, activation: str = "relu"):
+        self.net = MLP((state, *[width] * depth, state), (*[activation] * depth, "tanh"), key=key)
 
-    def __call__(self, h: Float[Array, "*batch state"], t: Float[Array, "*batch 1"]) -> Float[Array, "*batch state"]:
-        return self.net(jnp.concatenate([h, t], -1) if self.timed else h)
+    def __call__(self, h: Float[Array, "*batch state"]) -> Float[Array, "*batch state"]:
+        return self.net(h)
 
 
 REST = 0.3  # how strongly the units that make no oscillator start, against the usual

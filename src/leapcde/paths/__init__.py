@@ -1,1 +1,7 @@
-"""Observations -> a path X, and what can be done with a path."""
+"""Paths X through observations. Importing the package makes every interpolation of the library known by its name."""
+
+# isort: skip_file
+from leapcde.paths import natural as natural
+from leapcde.paths import linear as linear
+from leapcde.paths import hermite as hermite
+from leapcde.paths import rectilinear as rectilinear

@@ -12,8 +12,7 @@ import numpy as np
 
 from leapcde.data.batch import Padded, buckets, pad
 from leapcde.data.series import Series
-from leapcde.errors import choose
-from leapcde.paths.interpolation import INTERPOLATIONS, channel_count, fit_path
+from leapcde.paths.interpolation import channel_count, fit_path, interpolation_of
 from leapcde.paths.path import CubicPath
 
 MOST_AT_ONCE = 5_000_000  # values whose path is fitted in one go; Sepsis has more, the bundled data less
@@ -32,12 +31,14 @@ class Recipe:
     intensity: bool = False  # each channel's running count of observations as a channel
 
     def __post_init__(self):
-        choose("interpolation", self.interpolation, INTERPOLATIONS)
+        interpolation_of(self.interpolation)
 
     def channels(self, values: int) -> int:
+        """How many channels X has for so many channels of the series."""
         return channel_count(values, time_channel=self.time_channel, intensity=self.intensity)
 
     def path(self, obs: Padded) -> CubicPath:
+        """X through the observations."""
         return fit_path(obs, self.interpolation, time_channel=self.time_channel, intensity=self.intensity)
 
     def to_json(self) -> dict[str, Any]:
@@ -56,6 +57,7 @@ class Batch(NamedTuple):
         return jnp.concatenate([self.X.values[:, 0], self.obs.static], -1)
 
     def take(self, index) -> Batch:
+        """The samples of this index."""
         return jax.tree.map(lambda array: array[index], self)
 
 
@@ -92,7 +94,8 @@ def _path(obs: Padded, recipe: Recipe) -> CubicPath:
         whole = whole or [np.empty((count, *part.shape[1:]), part.dtype) for part in parts]
         for out, part in zip(whole, parts, strict=True):
             out[start : start + block] = np.asarray(part)[: count - start]
-    return CubicPath(*(jnp.asarray(whole.pop(0)) for _ in range(4)))  # pop: each part is let go of as soon as it is copied
+    parts = (jnp.asarray(whole.pop(0)) for _ in range(4))  # pop: each part is let go of as soon as it is copied
+    return CubicPath(*parts, interpolation=recipe.interpolation)
 
 
 def few_sizes(count: int) -> int:

@@ -1,18 +1,92 @@
-"""Observations -> a continuous path X, differentiable and batched."""
+"""Observations -> a continuous path X, differentiable and batched: what an interpolation is, and all of them by name.
+
+A new one is a class in a file of its own: `@register_interpolation` makes its name known wherever a name is taken
+(docs/extending.md).
+"""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
 
 import jax.numpy as jnp
 from jax import lax
 
 from leapcde.data.batch import Padded
 from leapcde.errors import choose
-from leapcde.paths.natural import natural
 from leapcde.paths.path import CubicPath, join_linear, take_rows, two_knots
 from leapcde.paths.transform import with_linear
 
-CAUSAL = ("hermite", "rectilinear")  # never change in their past when observations arrive
-INTERPOLATIONS: tuple[str, ...] = ("natural", "linear", *CAUSAL)
+
+class Interpolation(ABC):
+    """How a path runs through observations. Subclasses are final; one that can be streamed is a `CausalInterpolation`.
+
+    All arrays are of a batch: `times` is (batch, rows), `values` and `mask` are (batch, rows, channels), with 1 in the
+    mask where a value was observed and 0 in the values where none was. Padding repeats the last time and observes nothing;
+    the path must stand still there.
+    """
+
+    name: ClassVar[str]
+    causal: ClassVar[bool] = False  # does the path up to a row stay as it is when later rows arrive?
+    jumps: ClassVar[bool] = False  # does the path change while time stands still?
+
+    @abstractmethod
+    def fit(self, times, values, mask) -> CubicPath:
+        """The path through the observations; a channel that was never observed is constant 0."""
+
+    def at_knots(self, rows):
+        """Something known at each row, such as counts of observations, (batch, rows, any), at each knot of the path.
+
+        The same, for a path that has its knots where the rows are.
+        """
+        return rows
+
+    def of_errors(self, times, errors, mask) -> CubicPath:
+        """What errors of the observations add to the path, for noise in training: straight lines between them."""
+        return join_linear(times, bridge(times, errors, mask))
+
+
+class CausalInterpolation(Interpolation):
+    """An interpolation whose path never changes in its past, so that it can grow row by row. Subclasses are final."""
+
+    causal = True
+
+    @abstractmethod
+    def begin(self, values, mask) -> Any:
+        """What must be remembered of the first row, (batch, channels): a pytree of arrays whose shapes stay the same."""
+
+    @abstractmethod
+    def extend(self, memory: Any, times, values, mask) -> tuple[CubicPath, Any]:
+        """The pieces of the path between the last row and a new one, and what is to be remembered now.
+
+        `times` is (batch, 2), the last and the new one; `values` and `mask` are of the new row, (batch, channels). The
+        pieces are those that `fit` puts between the two rows when it sees the whole series.
+        """
+
+
+INTERPOLATIONS: dict[str, Interpolation] = {}
+Kind = TypeVar("Kind", bound=Interpolation)
+
+
+def register_interpolation(kind: type[Kind]) -> type[Kind]:
+    """Make an interpolation known by its name. A decorator for a subclass of `Interpolation`; returns the class.
+
+    >>> INTERPOLATIONS["hermite"].causal, INTERPOLATIONS["natural"].causal
+    (True, False)
+    """
+    INTERPOLATIONS[kind.name] = kind()
+    return kind
+
+
+def interpolation_of(name: str) -> Interpolation:
+    """The interpolation of this name; the error for another one lists them all.
+
+    >>> interpolation_of("rectilinear").jumps
+    True
+    """
+    choose("interpolation", name, INTERPOLATIONS)
+    return INTERPOLATIONS[name]
 
 
 def fit_path(obs: Padded, interpolation: str = "natural", *, time_channel: bool = True, intensity: bool = False) -> CubicPath:
@@ -26,21 +100,27 @@ def fit_path(obs: Padded, interpolation: str = "natural", *, time_channel: bool 
     >>> fit_path(obs, "linear").values[0, :, 1].tolist()
     [1.0, 2.0, 4.0]
     """
-    choose("interpolation", interpolation, INTERPOLATIONS)
-    times, mask = jnp.asarray(obs.times), jnp.asarray(obs.mask)
-    path = _FIT[interpolation](two_knots(times), two_knots(jnp.asarray(obs.values)), two_knots(mask, fill=0.0))
-    extra = []
-    if time_channel:
-        extra.append(path.times[..., None])
-    if intensity:
-        count = jnp.cumsum(two_knots(mask, fill=0.0), axis=1)
-        extra.append(_rectified(count) if interpolation == "rectilinear" else count)
-    return with_linear(path, jnp.concatenate(extra, -1)) if extra else path
+    kind = interpolation_of(interpolation)
+    times, mask = two_knots(jnp.asarray(obs.times)), two_knots(jnp.asarray(obs.mask), fill=0.0)
+    path = kind.fit(times, two_knots(jnp.asarray(obs.values)), mask)
+    counts = jnp.cumsum(mask, axis=1) if intensity else None
+    return with_extra_channels(path, kind, counts, time_channel=time_channel)
+
+
+def with_extra_channels(path: CubicPath, kind: Interpolation, counts, *, time_channel: bool) -> CubicPath:
+    """The path with time and the counts of observations at each row (None: without them) before its own channels."""
+    extra = [path.times[..., None]] if time_channel else []
+    if counts is not None:
+        extra.append(kind.at_knots(counts))
+    return replace(with_linear(path, jnp.concatenate(extra, -1)) if extra else path, interpolation=kind.name)
 
 
 def channel_count(values: int, *, time_channel: bool, intensity: bool) -> int:
     """How many channels `fit_path` gives for so many value channels."""
     return int(time_channel) + values * (1 + int(intensity))
+
+
+# What interpolations are made of -----------------------------------------------------------------------------------------
 
 
 def neighbours(mask):
@@ -52,11 +132,13 @@ def neighbours(mask):
     return before, after
 
 
-def _linear(times, values, mask) -> CubicPath:
-    return join_linear(times, _bridge(times, values, mask))
+def forward_fill(values, mask):
+    """The last observed value of each channel; 0 (the training mean) before the first, because the future is not known."""
+    before, _ = neighbours(mask)
+    return jnp.where(before < 0, 0.0, take_rows(values, before))
 
 
-def _bridge(times, values, mask):
+def bridge(times, values, mask):
     """Linear interpolation per channel over its own observed rows; held constant before the first and after the last."""
     before, after = neighbours(mask)
     first, last = jnp.where(before < 0, after, before), jnp.where(after >= mask.shape[1], before, after)
@@ -65,33 +147,3 @@ def _bridge(times, values, mask):
     share = jnp.where(t1 > t0, (clock - t0) / jnp.where(t1 > t0, t1 - t0, 1.0), 0.0)
     filled = (1 - share) * take_rows(values, first) + share * take_rows(values, last)
     return jnp.where(mask.sum(1, keepdims=True) > 0, filled, 0.0)
-
-
-def forward_fill(values, mask):
-    """The last observed value of each channel; 0 (the training mean) before the first, because the future is not known."""
-    before, _ = neighbours(mask)
-    return jnp.where(before < 0, 0.0, take_rows(values, before))
-
-
-def _hermite(times, values, mask) -> CubicPath:
-    """Cubic pieces whose slope at a knot is the difference quotient *before* it, so nothing later is needed."""
-    filled = forward_fill(values, mask)
-    gap = jnp.diff(times, axis=1)[..., None]
-    rise = jnp.diff(filled, axis=1)
-    rate = jnp.where(gap > 0, rise / jnp.where(gap > 0, gap, 1.0), 0.0)
-    # dX/ds = dX/dt * gap; the first piece has no past and is linear.
-    left = jnp.concatenate([rise[:, :1], rate[:, :-1] * gap[:, 1:]], 1)
-    return CubicPath(times, filled, left, rise)
-
-
-def _rectilinear(times, values, mask) -> CubicPath:
-    """Time moves first with the values held, then the values jump with time held: 2n - 1 knots."""
-    held = _rectified(forward_fill(values, mask))
-    return join_linear(jnp.repeat(times, 2, axis=1)[:, 1:], held)
-
-
-def _rectified(values):
-    return jnp.repeat(values, 2, axis=1)[:, :-1]
-
-
-_FIT = {"natural": natural, "linear": _linear, "hermite": _hermite, "rectilinear": _rectilinear}

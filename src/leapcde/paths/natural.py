@@ -5,17 +5,22 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
+from leapcde.paths.interpolation import Interpolation, register_interpolation
 from leapcde.paths.path import CubicPath, take_rows
 
 
-def natural(times, values, mask) -> CubicPath:
+@register_interpolation
+class Natural(Interpolation):
     """Natural cubic splines, each channel through its own observed points, cut at every knot of the sample.
 
     A cubic restricted to part of its piece is still a cubic, so its values and slopes at the knots carry all of it.
     """
-    points = _observed_points(times, values, mask)
-    curvature = _natural_curvature(*points)
-    return _cut_at_knots(times, mask, points, curvature)
+
+    name = "natural"
+
+    def fit(self, times, values, mask) -> CubicPath:
+        points = _observed_points(times, values, mask)
+        return _cut_at_knots(times, mask, points, _natural_curvature(*points))
 
 
 def _observed_points(times, values, mask):
@@ -60,6 +65,7 @@ def _natural_curvature(clock, x):
 
 
 def _cut_at_knots(times, mask, points, curvature) -> CubicPath:
+    """The splines as a path with a knot at every row of the sample."""
     clock, x = points
     seen = mask > 0
     # The spline piece that contains knot i is the one after the observations counted up to it.
@@ -83,6 +89,7 @@ def _cut_at_knots(times, mask, points, curvature) -> CubicPath:
 
 
 def _pieces(times, value, speed, clock) -> CubicPath:
+    """Values and speeds at the knots as a path that stands still outside each channel's own observations."""
     step = jnp.diff(times, axis=1)[..., None]
     starts, ends = times[:, :-1, None], times[:, 1:, None]
     moving = (starts >= clock[:, :1]) & (ends <= clock[:, -1:])

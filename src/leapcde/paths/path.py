@@ -20,6 +20,7 @@ class CubicPath(eqx.Module):
     values: Float[Array, "batch knots channels"]
     left: Float[Array, "batch knots-1 channels"]
     right: Float[Array, "batch knots-1 channels"]
+    interpolation: str = eqx.field(static=True, default="linear")  # by which it was made of rows
 
     def piece(self, index, u) -> Float[Array, ...]:
         """X inside piece `index` (a slice or an array of one per sample and query), at share `u` of it."""
@@ -88,9 +89,11 @@ class WithValues(eqx.Module):
         return self.path.times
 
     def slope(self, index, u):
+        """(dX/ds, X) inside piece `index`, at share `u` of it."""
         return self.path.slope(index, u), self.path.piece(index, u)
 
     def controls(self, nodes: tuple[float, ...], substeps: int = 1):
+        """(dX/ds, X) where a Runge–Kutta method with these nodes looks."""
         values = _at_stages(lambda u: self.path.piece(slice(None), u), nodes, substeps)
         return self.path.controls(nodes, substeps), values
 
@@ -119,4 +122,5 @@ def two_knots(array, fill=None):
 
 
 def take_rows(array, index):
+    """Rows of (batch, rows, channels) by an index of each sample and channel; beyond the ends, the end."""
     return jnp.take_along_axis(array, jnp.clip(index, 0, array.shape[1] - 1), axis=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -24,7 +26,7 @@ def with_linear(path: CubicPath, extra) -> CubicPath:
     """The path with channels before its own that are linear between the knots."""
     slope = jnp.diff(extra, axis=1)
     join = lambda a, b: jnp.concatenate([a, b], -1)
-    return CubicPath(path.times, join(extra, path.values), join(slope, path.left), join(slope, path.right))
+    return replace(path, values=join(extra, path.values), left=join(slope, path.left), right=join(slope, path.right))
 
 
 def resampled(path: CubicPath, clock: CubicPath, pace: float) -> CubicPath:
@@ -48,10 +50,11 @@ def averaged(path: CubicPath, clock: CubicPath) -> CubicPath:
 def paced(path: CubicPath, pace: float) -> CubicPath:
     """The path whose first channel, time, runs `pace` times as fast."""
     slow = lambda array: array * jnp.ones(array.shape[-1], array.dtype).at[0].set(pace)
-    return CubicPath(path.times, slow(path.values), slow(path.left), slow(path.right))
+    return replace(path, values=slow(path.values), left=slow(path.left), right=slow(path.right))
 
 
 def add_channels(path: CubicPath, other: CubicPath, skip: int = 0) -> CubicPath:
     """The sum of a path and another one with the same knots, without the other's first channels."""
     add = lambda a, b: a + b[..., skip:]
-    return CubicPath(path.times, add(path.values, other.values), add(path.left, other.left), add(path.right, other.right))
+    parts = {name: add(getattr(path, name), getattr(other, name)) for name in ("values", "left", "right")}
+    return replace(path, **parts)

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from leapcde.paths.path import CubicPath
-from leapcde.solve.adaptive import ADAPTIVE, solve_adaptive
+from leapcde.solve.adaptive import solve_adaptive
 from leapcde.solve.runge_kutta import solve_fixed
 from leapcde.solve.solver import Drive, Field, Solver
 
@@ -26,7 +26,7 @@ def solve(field: Field, y0: Any, X: Drive, solver: Solver, *, save: Callable[[An
     >>> bool(abs(end[0, 0] - jnp.e) < 1e-4)
     True
     """
-    run = solve_adaptive if solver.method in ADAPTIVE else solve_fixed
+    run = solve_adaptive if solver.adaptive else solve_fixed
     return run(field, y0, X, solver, save or (lambda y: None))
 
 

@@ -35,3 +35,8 @@ class Solver:
         choose("solver", self.method, METHODS)
         if self.substeps < 1:
             raise InputError(f"substeps {self.substeps}: give at least 1")
+
+    @property
+    def adaptive(self) -> bool:
+        """Does the error choose the steps?"""
+        return self.method in ADAPTIVE

@@ -11,7 +11,7 @@ import numpy as np
 
 from leapcde.models.base import Model
 from leapcde.models.registry import count_parameters, options_of
-from leapcde.paths.interpolation import CAUSAL
+from leapcde.paths.interpolation import interpolation_of
 from leapcde.training.config import TrainConfig
 
 FEW = 500  # samples, of which so few steps are made that each may be longer
@@ -39,7 +39,7 @@ def model_options(
     wide = channels > 32
     found: dict[str, Any] = {"hidden": 32 if wide else 40, "width": 64 if wide else 100, "depth": 2 if wide else 3}
     rows = float(lengths.max())
-    if rows > MANY and task != "forecasting" and interpolation not in CAUSAL:
+    if rows > MANY and task != "forecasting" and not interpolation_of(interpolation).causal:
         found |= {"steps": STEPS, "encoder_steps": STEPS}
         rows = STEPS if known.keys() & {"steps", "encoder_steps"} else rows
     kept = rows * batch * 4 * 2 * (found["hidden"] * channels + found["width"] * found["depth"])

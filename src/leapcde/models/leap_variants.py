@@ -1,0 +1,95 @@
+"""LEAP as the paper's text may also be read. `models/leap.py` is the method of its experiments.
+
+`leap:restart` takes eq. 12 at its word: ĥ(t_i) = x_{i−1} + ∫ f starts anew at every observation. As written this does not
+type-check when dim h ≠ dim x; the nearest thing that does starts at the minimum-norm preimage of X(t_{i−1}) under m. LEAP
+itself goes on from h(t_{i−1}), so that its integrals add up to one along the whole trajectory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from leapcde.models.base import Model, Output, Spec
+from leapcde.models.leap import Leap, LeapOptions
+from leapcde.models.registry import register
+from leapcde.nn.losses import path_loss
+from leapcde.paths.batch import Batch
+from leapcde.paths.interpolation import Interpolation
+from leapcde.paths.path import CubicPath, join_linear
+from leapcde.solve.integrate import solve
+from leapcde.solve.trace import draw_probe, value_and_divergence
+
+
+@register(
+    "leap:restart",
+    summary="LEAP whose density starts anew at every observation",
+    reference="Jhin, Jo et al., AAAI 2023, eq. 12",
+    tags=("continuous", "path", "learned-path"),
+    variant=True,
+    revision=3,
+)
+class RestartLeap(Model):
+    leap: Leap  # without the density, which is added here
+    beta: float = eqx.field(static=True)
+
+    Options = LeapOptions
+
+    def __init__(self, spec: Spec, options: LeapOptions, *, key):
+        self.leap = Leap(spec, replace(options, beta=0.0), key=key)
+        self.beta = float(options.beta)
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        prediction, penalty = self.leap(batch, key=key, epoch=epoch)
+        if key is None or self.beta == 0:
+            return Output(prediction, penalty)
+        obs, integral = batch.obs, self.restarted(self.leap.course(batch), key)
+        density = path_loss(obs.values, obs.values, obs.mask, integral, alpha=0.0, beta=self.beta)
+        return Output(prediction, penalty + density)
+
+    def restarted(self, batch: Batch, key):
+        """Σ_i ∫ tr(∂f/∂h) over [t_{i−1}, t_i], each started at the preimage of X(t_{i−1}): all intervals in one batch."""
+        leap = self.leap
+        times = (batch.obs.times - batch.obs.times[:, :1]) * leap.pace
+        B, N = times.shape[0], times.shape[1] - 1
+        if N == 0:  # single observations have no intervals
+            return jnp.zeros(B, times.dtype)
+        h0 = self.preimage(batch.X.evaluate(batch.obs.times)[:, :-1]).reshape(B * N, -1)
+        ends = jnp.stack([times[:, :-1], times[:, 1:]], -1).reshape(B * N, 2)
+        probe = draw_probe(key, h0.shape, leap.probe, h0.dtype)
+
+        def field(state, dt):
+            f, trace = value_and_divergence(leap.f, state[0], probe)
+            return f * dt, trace * dt[:, 0]
+
+        start = (h0, jnp.zeros_like(h0[:, 0]))
+        (_, integral), _ = solve(field, start, join_linear(ends, ends[..., None]), leap.solver)
+        return integral.reshape(B, N).sum(1)
+
+    def preimage(self, x):
+        """The smallest h with m(h) = x."""
+        W, b = self.leap.m.weight, self.leap.m(jnp.zeros_like(self.leap.m.weight[:, 0]))
+        return (x - b) @ jnp.linalg.pinv(W)
+
+    def learned_path(self, batch: Batch) -> CubicPath:
+        """Y, in the time of the observations."""
+        return self.leap.learned_path(batch)
+
+    def regularised(self):
+        return self.leap.regularised()
+
+    # Predictions are LEAP's, and so is streaming.
+
+    def begin(self, batch: Batch):
+        return self.leap.begin(batch)
+
+    def advance(self, e, batch: Batch):
+        return self.leap.advance(e, batch)
+
+    def answer(self, e, batch: Batch):
+        return self.leap.answer(e, batch)
+
+    def streaming_problem(self, interpolation: Interpolation) -> str:
+        return self.leap.streaming_problem(interpolation)
