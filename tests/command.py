@@ -18,13 +18,13 @@ from leapcde.cli.main import main
 COLUMNS = ["--id", "seq", "--time", "t", "--values", "height,angle"]
 # Compiling takes longer than training here: one length of series, one layer, the simplest path.
 SMALL = [
-    "--path",
+    "--interpolation",
     "linear",
     "--epochs",
     "2",
-    "--batch",
+    "--batch-size",
     "8",
-    "--rate",
+    "--learning-rate",
     "0.02",
     "-o",
     "hidden=8",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,9 +49,10 @@ def x64():
 def few_programs() -> Iterator[None]:
     """A test process compiles thousands of programs."""
     yield
-    from leapcde_paper.run.memory import forget_programs
-
-    forget_programs()
+    maps = Path("/proc/self/maps")  # a process that has no more of them crashes in the middle of a compilation
+    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leapcde.estimators.forecaster import LeapForecaster
     from leapcde.estimators.load import load
     from leapcde.estimators.regressor import LeapRegressor
-    from leapcde.models.registry import build
+    from leapcde.models.registry import build, register
     from leapcde.training.config import TrainConfig
 
 __version__ = "0.1.0"
@@ -39,6 +39,7 @@ _WHERE = {
     "drop": "data.drop",
     "from_table": "data.read",
     "load": "estimators.load",
+    "register": "models.registry",
     "split": "data.split",
     "windows": "data.windows",
 }
@@ -56,6 +57,7 @@ __all__ = [
     "drop",
     "from_table",
     "load",
+    "register",
     "split",
     "windows",
 ]

@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import leapcde
-from leapcde.data.forms import Form, read
+from leapcde.data.columns import Columns
+from leapcde.data.forms import read
 from leapcde.data.read import as_series
 from leapcde.data.series import join
 from leapcde.datasets import hopper
@@ -29,8 +30,10 @@ from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.contract import check_estimator
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
+from leapcde.paths.batch import Recipe
+from leapcde.training.config import TrainConfig
 from leapcde.training.defaults import told
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import FittedModel, train_model
 
 TINY = {"hidden": 8}
 QUICK = {"options": TINY, "interpolation": "linear", "epochs": 4, "batch_size": 16, "learning_rate": 0.02}
@@ -77,20 +80,21 @@ def xarray_of(samples, **dims) -> xr.DataArray:
     return xr.DataArray(array, dims=("time", "channel", "case"), coords={"time": times, "channel": ["height", "angle"]})
 
 
+IDS = {"columns": Columns("id", "t")}
 FORMS = {
-    "pairs": (lambda s: s, Form()),
-    "series": (lambda s: as_series(s), Form()),
-    "list of series": (lambda s: [as_series(s)[i] for i in range(len(s))], Form()),
-    "pairs, channels first": (lambda s: [(t, x.T) for t, x in s], Form(layout="channels_first")),
-    "pandas": (lambda s: table_of(s).sample(frac=1, random_state=0), Form(id="id", time="t")),
-    "polars": (lambda s: pl.from_pandas(table_of(s)), Form(id="id", time="t", values=("height", "angle"))),
+    "pairs": (lambda s: s, {}),
+    "series": (lambda s: as_series(s), {}),
+    "list of series": (lambda s: [as_series(s)[i] for i in range(len(s))], {}),
+    "pairs, channels first": (lambda s: [(t, x.T) for t, x in s], {"layout": "channels_first"}),
+    "pandas": (lambda s: table_of(s).sample(frac=1, random_state=0), IDS),
+    "polars": (lambda s: pl.from_pandas(table_of(s)), {"columns": Columns("id", "t", values=("height", "angle"))}),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_is_the_same_series(name, pairs):
-    make, form = FORMS[name]
-    found, expected = read(make(pairs[0]), form=form), as_series(pairs[0])
+    make, how = FORMS[name]
+    found, expected = read(make(pairs[0]), **how), as_series(pairs[0])
     assert np.array_equal(found.times, expected.times) and np.array_equal(found.values, expected.values, equal_nan=True)
     assert np.array_equal(found.offsets, expected.offsets)
 
@@ -98,11 +102,11 @@ def test_every_form_is_the_same_series(name, pairs):
 def test_arrays_with_channels_first_and_aeon_lists():
     array = np.random.default_rng(0).normal(size=(3, 2, 7))
     expected = read(np.swapaxes(array, 1, 2))
-    first = Form(layout="channels_first")
+    first = {"layout": "channels_first"}
     for data in (array, list(array), [array[0], array[1], array[2]]):
-        assert np.array_equal(read(data, form=first).values, expected.values)
-    assert read([array[0], array[1][:, :4]], form=first).lengths.tolist() == [7, 4]
-    assert read(array[:, 0], form=first).lengths.tolist() == [7, 7, 7]  # (case, time): one channel
+        assert np.array_equal(read(data, **first).values, expected.values)
+    assert read([array[0], array[1][:, :4]], **first).lengths.tolist() == [7, 4]
+    assert read(array[:, 0], **first).lengths.tolist() == [7, 7, 7]  # (case, time): one channel
 
 
 def test_xarray(pairs):
@@ -118,15 +122,15 @@ def test_xarray(pairs):
     split = xr.Dataset({"height": data.sel(channel="height", drop=True), "angle": data.sel(channel="angle", drop=True)})
     assert np.array_equal(read(split).values, found.values, equal_nan=True)
     named = data.rename(time="clock", case="fall")
-    assert np.array_equal(read(named, form=Form(time="clock", id="fall")).values, found.values, equal_nan=True)
+    assert np.array_equal(read(named, columns=Columns(time="clock", id="fall")).values, found.values, equal_nan=True)
     with pytest.raises(InputError, match="one of them 'time'"):
         read(named)
 
 
 def test_mistakes_in_the_form(pairs):
     with pytest.raises(InputError, match="no layout 'columns'"):
-        read(pairs[0], form=Form(layout="columns"))
-    with pytest.raises(InputError, match="id="):
+        read(pairs[0], layout="columns")
+    with pytest.raises(InputError, match='"id": …'):
         read(table_of(pairs[0]))
     one = as_series(pairs[0][:2])
     with pytest.raises(InputError, match="part 1: channels a, b"):
@@ -135,13 +139,16 @@ def test_mistakes_in_the_form(pairs):
 
 def test_tables_from_fit_to_predict(pairs, labels):
     table = table_of(pairs[0]).assign(label=np.repeat(labels, 16), weight=np.repeat(np.arange(48.0), 16))
-    named = LeapClassifier("gru", id="id", time="t", target="label", static=["weight"], **QUICK).fit(table)
+    columns = {"id": "id", "time": "t", "target": "label", "static": ["weight"]}
+    named = LeapClassifier("gru", columns=columns, **QUICK).fit(table)
     assert named.feature_names_in_.tolist() == ["height", "angle"] and named.n_features_in_ == 2
     assert named.fitted_.preprocessor.spec.static == 1
     new = table.drop(columns="label")
     assert named.predict(new).tolist() == named.predict(pl.from_pandas(new)).tolist()
     with pytest.raises(InputError, match="trained on 2"):
         named.predict(new.drop(columns="angle"))
+    with pytest.raises(InputError, match="it takes id, time, target"):
+        LeapClassifier("gru", columns={"name": "id"}, **QUICK).fit(table)
 
 
 # The contract
@@ -213,7 +220,10 @@ def test_class_weights(pairs, labels):
     share = lambda **more: LeapClassifier("gru", **{**QUICK, **more}).fit(X, few).predict_proba(X)[:, 1].mean()
     plain = share(class_weight=None)
     assert share() > plain + 0.1  # balanced by default
-    assert share(class_weight={"rises": 50.0}) > plain + 0.2 and share(pos_weight=50.0) > plain + 0.2
+    assert share(class_weight={"rises": 50.0}) > plain + 0.2 and share(class_weight=50.0) > plain + 0.2
+    three = np.array(["a", "b", "c"] * 8)
+    with pytest.raises(InputError, match="is for two classes, here are 3"):
+        LeapClassifier("gru", class_weight=2.0, **QUICK).fit(X, three)
     for weight, words in [({"rise": 2.0}, "no class 'rise'"), ({"rises": -1.0}, "positive"), ("heavy", "no class_weight")]:
         with pytest.raises(InputError, match=words):
             share(class_weight=weight)
@@ -241,6 +251,22 @@ def test_predicting_far_beyond_the_trained_times_warns(classifier, pairs):
     far = [(t * 100, x) for t, x in pairs[0][:2]]
     with pytest.warns(LeapWarning, match="unit of time"):
         classifier.predict(far)
+
+
+def test_a_whole_config_is_taken_as_it_is(pairs, labels, tmp_path):
+    """The estimator and `train_model` are one way to train: the same settings give the same bits."""
+    config = TrainConfig(epochs=2, batch_size=16, learning_rate=0.02, seed=3)
+    train, held = as_series(pairs[0][:40], target=labels[:40]), as_series(pairs[0][40:], target=labels[40:])
+    started, rows = [], []
+    one = LeapClassifier("gru", options=TINY, training=config, class_weight=None, seed=3)
+    one.fit(train, validation=held, checkpoint=tmp_path / "t.safetensors", on_start=started.append, on_epoch=rows.append)
+    parts = {"task": "classification", "model": "gru", "options": TINY, "recipe": Recipe("linear")}
+    fitted, trained = train_model(train, held, config=config, **parts)
+    assert np.array_equal(one.fitted_.raw(held), fitted.raw(held)) and one.stopped_ == trained.stopped
+    assert started == [{"options": TINY, "recipe": Recipe("linear").to_json(), "train": config.to_json()}]
+    assert rows == one.history_ and (tmp_path / "t.safetensors").exists()
+    one.save(tmp_path / "a.safetensors")
+    assert leapcde.load(tmp_path / "a.safetensors").training == config
 
 
 # scikit-learn's tools
@@ -322,7 +348,7 @@ def test_forecasts_of_ready_windows(pairs):
 class Forgetful(LeapClassifier):
     """Breaks two promises."""
 
-    def fit(self, X, y=None, *, validation=None):
+    def fit(self, X, y=None, **more):
         super().fit(X, y)
         self.epochs = 7
         return self

@@ -199,16 +199,17 @@ def test_bad_data_is_refused_with_the_reason(name):
 
 BAD_SETTINGS = {
     "model": ({"model": "oracle"}, "no model 'oracle'"),
-    "path": ({"interpolation": "cubic"}, "no path 'cubic'"),
+    "interpolation": ({"interpolation": "cubic"}, "no interpolation 'cubic'"),
     "layout": ({"layout": "rows"}, "no layout 'rows'"),
     "an option": ({"options": {"hiden": 3}}, "no option 'hiden'"),
     "a size": ({"options": {"hidden": 0}}, "whole number above 0"),
     "epochs": ({"epochs": 0}, "epochs 0"),
-    "learning_rate": ({"learning_rate": -1.0}, "rate -1"),
+    "learning_rate": ({"learning_rate": -1.0}, "learning_rate -1"),
     "a training setting": ({"training": {"speed": 3}}, "fields of leapcde.TrainConfig"),
     "validation": ({"validation": 1.5}, "share 1.5"),
-    "random_state": ({"random_state": "x"}, "random_state"),
-    "pos_weight": ({"pos_weight": -2.0}, "positive"),
+    "seed": ({"seed": "x"}, "seed: "),
+    "class_weight": ({"class_weight": -2.0}, "positive"),
+    "columns": ({"columns": {"who": "x"}}, "it takes id, time, target"),
 }
 
 

@@ -42,7 +42,7 @@ def slope(function, model, batch):
 TWO = """
 import jax, numpy as np
 from test_devices import made, slope
-from leapcde import devices
+from leapcde.training import devices
 batch, model = made("ncde", 8)
 assert jax.device_count() == 2
 assert len(jax.jit(devices.spread)(batch).X.values.sharding.device_set) == 2

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import leapcde.training.loop as train_module
+import leapcde.training.step as step_module
 from leapcde.data.read import as_series
 from leapcde.datasets.registry import load
 from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError
@@ -101,8 +102,8 @@ def test_resume_refuses_other_settings(task, tmp_path):
         run(task, "ncde", epochs=1, learning_rate=1e-4, checkpoint=path)
 
 
-COMMAND = [sys.executable, "-m", "leapcde.cli", "train", "hopper", "--model", "ncde", "--quiet", "--epochs", "4"]
-COMMAND += ["--batch", "64", "--drop", "0.5", "-o", "hidden=4", "-o", "width=4", "-o", "depth=1", "--out"]
+COMMAND = [sys.executable, "-m", "leapcde", "train", "hopper", "--model", "ncde", "--quiet", "--epochs", "4"]
+COMMAND += ["--batch-size", "64", "--drop", "0.5", "-o", "hidden=4", "-o", "width=4", "-o", "depth=1", "--out"]
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +132,8 @@ def test_training_step_is_traced_once(task, monkeypatch):
     """Epochs, new orders, keys and rates must not compile anything again."""
     _, train, _ = task
     traced = []
-    original = train_module.task_loss
-    monkeypatch.setattr(train_module, "task_loss", lambda *args: traced.append(1) or original(*args))
+    original = step_module.task_loss
+    monkeypatch.setattr(step_module, "task_loss", lambda *args: traced.append(1) or original(*args))
     run(task, "ncde", epochs=4, schedule="cosine", batch_size=13)
     assert len(train) == 1
     # One trace of the scan's body for its type, one inside the gradient at most.
@@ -220,13 +221,13 @@ def test_one_class_in_validation_falls_back_to_the_loss(tmp_path):
 
 def test_infinite_weights_are_divergence_even_with_a_finite_loss(task, monkeypatch):
     """The last step of an epoch may spoil the weights without any loss having seen them."""
-    original = train_module._segment
+    original = train_module.run_steps
 
     def spoiled(*args):
         state, losses = original(*args)
         return state._replace(params=jax.tree.map(lambda a: a * np.inf, state.params)), losses
 
-    monkeypatch.setattr(train_module, "_segment", spoiled)
+    monkeypatch.setattr(train_module, "run_steps", spoiled)
     with pytest.raises(TrainingError, match="lower the rate"):
         run(task, "ncde")
 

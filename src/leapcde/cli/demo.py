@@ -1,24 +1,22 @@
-"""`leapcde demo`: LEAP, NCDE and the naive forecasters on the bundled Hopper simulations, and a page about it."""
+"""`leapcde demo`: LEAP, NCDE and the baselines on the bundled Hopper simulations, and a page about it."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from leapcde.cli.run import Result, RunConfig, run
 from leapcde.data.dataset import Dataset
 from leapcde.datasets.registry import load
+from leapcde.estimators.forecaster import LeapForecaster
+from leapcde.estimators.run import Result, run
 from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.files import write_text
 from leapcde.models.baselines import baselines_for, fit_baseline
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel
-from leapcde.training.predict import targets
-from leapcde.training.progress import Hooks
 
 DROP = 0.3
 TRAIN: dict[str, Any] = {"epochs": 16, "batch_size": 64, "learning_rate": 4e-3}
@@ -26,40 +24,35 @@ SIZE: dict[str, Any] = {"hidden": 32, "width": 32, "depth": 2}
 OPTIONS: dict[str, dict[str, Any]] = {"leap": {**SIZE, "f_width": 64, "decoder_steps": 12}, "ncde": SIZE}
 
 
-class Watch(Protocol):
-    def __call__(self, title: str, epochs: int, metric: str) -> AbstractContextManager[Hooks]: ...
-
-
 class Demo(NamedTuple):
     data: Dataset
     results: dict[str, list[Result]]  # by model, one a seed
-    naive: dict[str, FittedModel]
+    baselines: dict[str, FittedModel]
 
     def rows(self) -> list[dict[str, Any]]:
         """Test MSE in standardised units, worst first."""
-        found = [_row(name, [self.naive[name].evaluate(self.data.test)["mse"]], "baselines") for name in self.naive]
+        found = [_row(name, [self.baselines[name].evaluate(self.data.test)["mse"]], "no parameters") for name in self.baselines]
         for name, results in self.results.items():
             found.append(_row(name, [r.metrics["test"]["mse"] for r in results], f"{results[0].parameters:,} parameters"))
         return sorted(found, key=lambda row: -row["mean"])
 
 
-def demo(seeds: list[int], watch: Watch, *, epochs: int | None = None, models: tuple[str, ...] = ("ncde", "leap")) -> Demo:
+def demo(seeds: list[int], *, epochs: int | None = None, models: tuple[str, ...] = ("ncde", "leap"), verbose: int = 0) -> Demo:
     """Train each model once a seed on 50 -> 10 forecasting with 30 % of the time points dropped."""
     data = load("hopper", drop_rate=DROP)
-    results: dict[str, list[Result]] = {}
+    results: dict[str, list[Result]] = {name: [] for name in models}
     for name in models:
         for seed in seeds:
-            train = TrainConfig(**{**TRAIN, "seed": seed, "epochs": epochs or TRAIN["epochs"]})
-            config = RunConfig("hopper", name, DROP, OPTIONS[name], train=train)
-            with watch(f"{name} seed {seed}", train.epochs, "mse") as hooks:
-                results.setdefault(name, []).append(run(config, data, on_epoch=hooks.on_epoch, on_step=hooks.on_step))
-    preprocessor = results[models[-1]][0].fitted.preprocessor
-    known = targets(preprocessor.encode(data.train))
-    naive = {
+            how = {"interpolation": "natural", "training": TrainConfig(**TRAIN), "epochs": epochs}
+            made = LeapForecaster(name, options=OPTIONS[name], seed=seed, calibration=0.0, verbose=verbose, **how)
+            results[name].append(run(made, data))
+    preprocessor = results[models[-1]][0].estimator.fitted_.preprocessor
+    known = preprocessor.encode_target(np.asarray(data.train.target))
+    baselines = {
         name: FittedModel(preprocessor, fit_baseline(name, preprocessor.spec, known), name, {})
         for name in baselines_for(data.task)
     }
-    return Demo(data, results, naive)
+    return Demo(data, results, baselines)
 
 
 def write_report(found: Demo, folder: Path) -> Path:
@@ -94,14 +87,14 @@ def _mean_std(row: dict[str, Any]) -> str:
     return f"{row['mean']:.4f} ± {row['std']:.4f}" if row["seeds"] > 1 else f"{row['mean']:.4f}"
 
 
-def _predictors(found: Demo) -> dict[str, FittedModel]:
-    return {**{name: results[0].fitted for name, results in found.results.items()}, **found.naive}
+def _fitted(found: Demo) -> dict[str, FittedModel]:
+    return {**{name: results[0].estimator.fitted_ for name, results in found.results.items()}, **found.baselines}
 
 
 def _horizon(found: Demo):
-    preprocessor = next(iter(_predictors(found).values())).preprocessor
+    preprocessor = next(iter(_fitted(found).values())).preprocessor
     truth = preprocessor.encode_target(np.asarray(found.data.test.target))
-    errors = {name: ((p.raw(found.data.test) - truth) ** 2).mean((0, 2)) for name, p in _predictors(found).items()}
+    errors = {name: ((p.raw(found.data.test) - truth) ** 2).mean((0, 2)) for name, p in _fitted(found).items()}
     return plots.plot_horizon(errors, "MSE")
 
 
@@ -110,7 +103,7 @@ def _forecasts(found: Demo) -> list[str]:
     one = found.data.test.take([0])
     t, past = one.sample(0)
     future = np.asarray(one.target)[0]
-    said = {name: p.predict(one)[0] for name, p in _predictors(found).items() if name != "linear-trend"}
+    said = {name: p.predict(one)[0] for name, p in _fitted(found).items() if name != "linear-trend"}
     parts = [report.heading("Forecasts of one test window")]
     for c in np.argsort(-np.nanstd(past, axis=0) / np.array(_scale(found)))[:3]:
         name = one.channels[c]
@@ -120,13 +113,13 @@ def _forecasts(found: Demo) -> list[str]:
 
 
 def _scale(found: Demo) -> tuple[float, ...]:
-    return next(iter(_predictors(found).values())).preprocessor.scaler.std
+    return next(iter(_fitted(found).values())).preprocessor.scaler.std
 
 
 def _paths(found: Demo) -> list[str]:
     if "leap" not in found.results:
         return []
-    fitted, one = found.results["leap"][0].fitted, found.data.test.take([0])
+    fitted, one = found.results["leap"][0].estimator.fitted_, found.data.test.take([0])
     path = {key: array[0] for key, array in fitted.path(one).items()}
     channels = [(c, one.channels[c]) for c in (1, 4, 5)]
     image = plots.as_image(plots.plot_paths(path, one.sample(0), channels), "X against Y")
@@ -135,7 +128,7 @@ def _paths(found: Demo) -> list[str]:
 
 
 def _curves(found: Demo):
-    return plots.plot_history({name: results[0].history.rows for name, results in found.results.items()}, "mse")
+    return plots.plot_history({name: results[0].estimator.history_ for name, results in found.results.items()}, "mse")
 
 
 _INTRO = (

@@ -1,40 +1,48 @@
-"""Commands for people with a file of their own: `fit` trains on it, `tune` searches for settings first."""
+"""Commands that train: `fit` on a file, `train` on a data set by name, `tune` to search for settings first.
+
+Each reads data, makes an estimator and calls it; whatever is chosen or checked is the estimator's business.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leapcde.cli.options import (
-    Balanced,
     BatchSize,
+    ClassWeight,
     DataDir,
+    DatasetOption,
     Drop,
     Epochs,
     Intensity,
+    Interpolation,
     Json,
+    LearningRate,
     ModelName,
     ModelOption,
     Noise,
     Out,
-    PathName,
     Patience,
     Penalty,
     Quiet,
-    Rate,
     Schedule,
     Seed,
     TimeChannel,
     command,
-    do_run,
     name_values,
     names,
     print_json,
+    print_metrics,
     print_table,
 )
-from leapcde.errors import InputError
+from leapcde.errors import InputError, choose
+
+if TYPE_CHECKING:
+    from leapcde.data.dataset import DataRequest, Dataset
+    from leapcde.estimators.base import Estimator
 
 fit_app = typer.Typer()
 File = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet: one row for each sample and time, cells may be empty.")]
@@ -51,6 +59,7 @@ Horizon = Annotated[
 ]
 Window = Annotated[int | None, typer.Option(min=1, help="Forecast from so many points; default from the data.")]
 Task = Annotated[str | None, typer.Option(help="classification or regression, if the guess is wrong.")]
+Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; nothing is chosen from the data.")]
 
 
 @command(fit_app)
@@ -68,14 +77,14 @@ def fit(
     task: Task = None,
     drop: Drop = 0.0,
     epochs: Epochs = None,
-    batch: BatchSize = None,
-    rate: Rate = None,
+    batch_size: BatchSize = None,
+    learning_rate: LearningRate = None,
     schedule: Schedule = None,
     patience: Patience = None,
     weight_penalty: Penalty = None,
     noise: Noise = None,
-    balanced: Balanced = True,
-    path: PathName = "linear",
+    class_weight: ClassWeight = None,
+    interpolation: Interpolation = None,
     time_channel: TimeChannel = True,
     intensity: Intensity = False,
     option: ModelOption = None,
@@ -89,16 +98,64 @@ def fit(
 
     Example: leapcde fit visits.csv --id patient --time hour --target sepsis --intensity
     """
-    from leapcde.cli.own import own_run
-    from leapcde.paths.batch import Recipe
+    from leapcde.cli.source import first_load
 
-    training = {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "schedule": schedule, "patience": patience}
-    training |= {"class_weight": "balanced" if balanced else None, "weight_penalty": weight_penalty, "noise": noise}
-    training["seed"] = seed
-    columns = _columns(file, id, time, target, values, static, window, horizon, task)
-    parts = {"options": name_values(option or [], "--option", "hidden=64"), "recipe": Recipe(path, time_channel, intensity)}
-    config, loaded = own_run(_asked(file, columns, model=model, drop=drop, **parts), training)
-    do_run(config, loaded, out or Path("runs") / f"{file.stem}-{model}-{seed}", quiet=quiet, as_json=as_json)
+    asked = file_request(file, id, time, target, values, static, horizon, window, task, drop)
+    params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
+    params |= {"time_channel": time_channel, "intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
+    training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
+    _check_class_weight(class_weight)
+    request, data = first_load(asked)
+    estimator = make_estimator(
+        data.task, model, request, class_weight, training=_given(training), options=_options(option), **_given(params)
+    )
+    train_run(estimator, data, request, out or Path("runs") / f"{file.stem}-{model}-{seed}", as_json=as_json)
+
+
+@command(fit_app)
+def train(
+    data: Annotated[str, typer.Argument(help="A data set ('leapcde data list') or a .ts file. For a table of yours: 'fit'.")],
+    model: ModelName = "leap",
+    out: Out = None,
+    drop: Drop = 0.0,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: LearningRate = None,
+    schedule: Schedule = None,
+    patience: Patience = None,
+    weight_penalty: Penalty = None,
+    noise: Noise = None,
+    class_weight: ClassWeight = None,
+    interpolation: Interpolation = None,
+    time_channel: TimeChannel = True,
+    intensity: Intensity = False,
+    paper: Paper = False,
+    option: ModelOption = None,
+    dataset_option: DatasetOption = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    seed: Seed = 0,
+) -> None:
+    """Train a model on a data set by name; kill it whenever you like, the same command goes on where it was.
+
+    Example: leapcde train character-trajectories --drop 0.3
+    """
+    from leapcde.cli.source import first_load
+
+    params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
+    params |= {"time_channel": time_channel, "intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
+    training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
+    settings = {"training": _given(training), "options": _options(option)}
+    _check_class_weight(class_weight)
+    asked = set_request(data, drop, data_dir, dataset_option)
+    if paper:
+        settings = paper_settings(data, model, settings)
+        params["interpolation"], class_weight = interpolation or "natural", class_weight or "none"
+    request, loaded = first_load(asked)
+    estimator = make_estimator(loaded.task, model, request, class_weight, **settings, **_given(params))
+    folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
+    train_run(estimator, loaded, request, folder, as_json=as_json)
 
 
 @command(fit_app)
@@ -119,6 +176,7 @@ def tune(
     drop: Drop = 0.0,
     epochs: Epochs = None,
     paper: Annotated[bool, typer.Option("--paper", help="Search the values of the paper's appendix.")] = False,
+    dataset_option: DatasetOption = None,
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -130,25 +188,23 @@ def tune(
 
     Example: leapcde tune visits.csv --id patient --time hour --target sepsis --trials 50
     """
-    from leapcde.cli.own import own_run
     from leapcde.cli.plugins import presets
-    from leapcde.cli.run import RunConfig
-    from leapcde.cli.tune import tune as search
+    from leapcde.cli.source import first_load
     from leapcde.datasets.registry import is_name
-    from leapcde.paths.batch import Recipe
+    from leapcde.estimators.tune import tune as search
     from leapcde.training.progress import watch_count
 
     if is_name(data):
-        asked = RunConfig(data, model, drop, data_dir=None if data_dir is None else str(data_dir))
+        asked = set_request(data, drop, data_dir, dataset_option)
     else:
-        columns = _columns(Path(data), id, time, target, values, static, window, horizon, task)
-        asked = _asked(Path(data), columns, model=model, drop=drop, recipe=Recipe("linear"))
-    config, loaded = own_run(asked, {"epochs": epochs, "seed": seed, "class_weight": "balanced"})
+        asked = file_request(Path(data), id, time, target, values, static, horizon, window, task, drop)
+    request, loaded = first_load(asked)
+    estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
+    space = presets("paper").space(data, model) if paper else None
     with watch_count(f"trials of {model}", trials, quiet=quiet or as_json) as progress:
         limits = {"trials": trials, "seconds": None if hours is None else 3600 * hours}
-        space = presets("paper").space(data, model) if paper else None
-        study = search(config, loaded, folder, space=space, progress=progress, **limits)
+        study = search(estimator, loaded, folder, request=request, space=space, progress=progress, **limits)
     if as_json:
         return print_json({"study": str(folder), **study._asdict()})
     rows = [[str(row["number"]), f"{row['value']:.4f}", str(row["settings"])] for row in study.best_trials]
@@ -157,25 +213,74 @@ def tune(
     typer.echo(f"test {study.metric}: {study.test[study.metric]:.4f}")
 
 
-def _asked(file: Path, columns: Any, **settings) -> Any:
-    from leapcde.cli.run import RunConfig, digest_of
+def make_estimator(task: str, model: str, request: DataRequest, class_weight: str | None, **params: Any) -> Estimator:
+    """The estimator of a task that reads what the request names."""
+    from leapcde.estimators.load import ESTIMATORS
 
-    path = str(file.resolve())
-    return RunConfig(data=path, columns=columns, digest=digest_of(path), **settings)
+    if task == "classification":
+        params["class_weight"] = None if class_weight == "none" else "balanced"
+    if task == "forecasting" and request.horizon is not None:
+        params |= {"horizon": request.horizon, "window": request.window}
+    if request.columns is not None:
+        columns = request.columns.to_json()
+        params["columns"] = {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
+    made = ESTIMATORS[task]().set_params(model=model, **params)
+    # The validation data calibrates the intervals of a run: nothing more is held out for that.
+    return made.set_params(calibration=0.0) if "calibration" in made.get_params() else made
 
 
-def _columns(file: Path, id, time, target, values, static, window, horizon, task) -> Any:
-    from leapcde.data.files import Columns
+def train_run(estimator: Estimator, data: Dataset, request: DataRequest, folder: Path, *, as_json: bool) -> None:
+    """Train a run, and print its numbers."""
+    from leapcde.estimators.run import run
+
+    result = run(estimator, data, request=request, folder=folder)
+    if as_json:
+        return print_json({"run": str(folder), "metric": result.metric, **result.metrics, "parameters": result.parameters})
+    print_metrics(result.metrics)
+    typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
+
+
+def paper_settings(data: str, model: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The paper's settings for a data set, with those given put in; a whole TrainConfig, so that nothing else is chosen."""
+    from leapcde.cli.plugins import presets
+    from leapcde.training.config import TrainConfig
+
+    paper = presets("paper")
+    training = TrainConfig(**{**paper.paper_training(data), **given["training"]})
+    return {"training": training, "options": {**paper.paper_options(data, model), **given["options"]}}
+
+
+def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: list[str] | None) -> DataRequest:
+    """A data set by name."""
+    from leapcde.data.dataset import DataRequest
+    from leapcde.datasets.registry import is_name
+
+    if not is_name(data):
+        hint = "for a table use 'leapcde fit'" if Path(data).exists() else "'leapcde data list' shows them"
+        raise InputError(f"{data!r} is not a data set; {hint}")
+    chosen = name_values(dataset_option or [], "--dataset-option", "words=all")
+    return DataRequest(data, drop, dataset_options=chosen, data_dir=None if data_dir is None else str(data_dir))
+
+
+def file_request(file: Path, id, time, target, values, static, horizon, window, task, drop) -> DataRequest:
+    """A file with named columns."""
+    from leapcde.data.columns import Columns
+    from leapcde.data.dataset import DataRequest
 
     if not file.exists():
         raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
     if id is None or time is None:
         raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-    return Columns(id, time, target, names(values), names(static), window, _horizon(horizon), task)
+    columns = Columns(id, time, target, names(values), names(static))
+    return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task)
 
 
-def _horizon(text: str | None) -> int | tuple[float, ...] | None:
-    """One whole number counts rows; anything else lists times."""
+def read_horizon(text: str | None) -> int | tuple[float, ...] | None:
+    """One whole number counts rows; anything else lists times.
+
+    >>> read_horizon("10"), read_horizon("0.5,2")
+    (10, (0.5, 2.0))
+    """
     if text is None:
         return None
     try:
@@ -185,3 +290,15 @@ def _horizon(text: str | None) -> int | tuple[float, ...] | None:
     if not found:
         raise InputError(f"--horizon {text}: give a number of rows, 1 or more, or times after the last one, such as 0.5,1,2")
     return found
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _options(option: list[str] | None) -> dict[str, Any]:
+    return name_values(option or [], "--option", "hidden=64")
+
+
+def _check_class_weight(given: str | None) -> None:
+    choose("class-weight", given or "balanced", ("balanced", "none"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,34 +10,7 @@ import typer
 
 from leapcde.cli.data import data_app
 from leapcde.cli.fit import fit_app
-from leapcde.cli.options import (
-    Balanced,
-    BatchSize,
-    DataDir,
-    Drop,
-    Epochs,
-    Intensity,
-    Json,
-    ModelName,
-    ModelOption,
-    Noise,
-    Out,
-    PathName,
-    Patience,
-    Penalty,
-    Quiet,
-    Rate,
-    RunFolder,
-    Schedule,
-    Seed,
-    TimeChannel,
-    command,
-    do_run,
-    name_values,
-    print_json,
-    print_metrics,
-    print_table,
-)
+from leapcde.cli.options import DataDir, Json, Quiet, RunFolder, Seed, command, print_json, print_metrics, print_table
 from leapcde.cli.plugins import add_commands
 from leapcde.errors import InputError, LeapError
 
@@ -88,12 +60,10 @@ def demo(
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
-    """Train LEAP and NCDE on bundled physics data, compare with naive forecasts, write a report."""
+    """Train LEAP and NCDE on bundled physics data, compare with the baselines, write a report."""
     from leapcde.cli import demo as module
-    from leapcde.training.progress import watch_training
 
-    watch = functools.partial(watch_training, quiet=quiet or as_json)
-    found = module.demo(list(range(seed, seed + seeds)), watch, epochs=epochs)
+    found = module.demo(list(range(seed, seed + seeds)), epochs=epochs, verbose=int(not (quiet or as_json)))
     page = module.write_report(found, out)
     rows = found.rows()
     if as_json:
@@ -106,75 +76,11 @@ def demo(
 
 
 @command(app)
-def train(
-    data: Annotated[str, typer.Argument(help="A data set ('leapcde data list') or a .ts file. For a table of yours: 'fit'.")],
-    model: ModelName = "leap",
-    out: Out = None,
-    drop: Drop = 0.0,
-    epochs: Epochs = None,
-    batch: BatchSize = None,
-    rate: Rate = None,
-    schedule: Schedule = None,
-    patience: Patience = None,
-    weight_penalty: Penalty = None,
-    noise: Noise = None,
-    balanced: Balanced = False,
-    path: PathName = "natural",
-    time_channel: TimeChannel = True,
-    intensity: Intensity = False,
-    paper: Annotated[bool, typer.Option("--paper", help="Architecture and training of the paper.")] = False,
-    option: ModelOption = None,
-    protocol: Annotated[
-        list[str] | None, typer.Option("--protocol", "-p", help="Choice of the data set, as name=value; repeatable.")
-    ] = None,
-    data_dir: DataDir = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    seed: Seed = 0,
-) -> None:
-    """Train a model on a data set by name; kill it whenever you like, the same command goes on where it was.
+def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Test a trained run again on its own data, beside the baselines."""
+    from leapcde.estimators.run import baseline_metrics
 
-    Example: leapcde train character-trajectories --drop 0.3
-    """
-    from leapcde.cli.plugins import presets
-    from leapcde.cli.run import RunConfig, digest_of, load_data
-    from leapcde.datasets.registry import is_name
-    from leapcde.paths.batch import Recipe
-    from leapcde.training.config import TrainConfig
-
-    if not is_name(data):
-        hint = "for a table use 'leapcde fit'" if Path(data).exists() else "'leapcde data list' shows them"
-        raise InputError(f"{data!r} is not a data set; {hint}")
-    is_file = Path(data).suffix == ".ts"
-    given = {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "schedule": schedule, "patience": patience}
-    given |= {"weight_penalty": weight_penalty, "noise": noise, "class_weight": "balanced" if balanced else None}
-    settings = {"seed": seed, **(presets("paper").paper_training(data) if paper else {})}
-    settings |= {key: value for key, value in given.items() if value is not None}
-    options = {
-        **(presets("paper").paper_options(data, model) if paper else {}),
-        **name_values(option or [], "--option", "hidden=64"),
-    }
-    config = RunConfig(
-        data=str(Path(data).resolve()) if is_file else data,
-        model=model,
-        drop=drop,
-        options=options,
-        recipe=Recipe(path, time_channel, intensity),
-        train=TrainConfig(**settings),
-        data_dir=None if data_dir is None else str(data_dir),
-        digest=digest_of(data) if is_file else None,
-        dataset_options=name_values(protocol or [], "--protocol", "words=all"),
-    )
-    folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
-    do_run(config, load_data(config), folder, quiet=quiet, as_json=as_json)
-
-
-@command(app)
-def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
-    """Test a trained run again on its own data, beside the naive models."""
-    from leapcde.cli.run import baseline_metrics
-
-    _, fitted, data = _open(run, data_dir)
+    fitted, data = _open(run, data_dir)
     found = {"test": fitted.evaluate(data.test), **baseline_metrics(data, fitted.preprocessor)}
     return print_json(found) if as_json else print_metrics(found)
 
@@ -187,22 +93,23 @@ def predict(
     coverage: Annotated[float | None, typer.Option(help="Add ends of intervals that hold the truth so often: 0.9.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
-    seed: Seed = 0,
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
-    from leapcde.cli.predictions import predictions_table
-    from leapcde.cli.run import open_run
-    from leapcde.estimators.load import load
+    from leapcde.data.files import read_table
+    from leapcde.estimators.predictions import predictions_table
+    from leapcde.estimators.run import open_run
     from leapcde.files import write_text
 
-    config, fitted = open_run(run)
-    conformal = None if coverage is None else load(run).conformal_
-    table = predictions_table(config, fitted, file, conformal=conformal, coverage=coverage)
+    request, estimator, settings = open_run(run)
+    if request.columns is None:
+        raise InputError(f"this run was trained on {request.data!r}, not on a file; predict in Python with leapcde.load")
+    table = predictions_table(estimator, read_table(file), coverage=coverage)
     text = table.to_csv(index=False)
     if out is not None:
         write_text(out, text)
-    if fitted.preprocessor.task == "classification" and config.train.class_weight and not quiet:
-        typer.echo("note: p(...) are no frequencies: training weighed rare classes up; 'fit --not-balanced' does not", err=True)
+    if settings["train"]["class_weight"] and not quiet:
+        message = "p(...) are no frequencies: training weighed rare classes up; 'fit --class-weight none' does not"
+        typer.echo(f"note: {message}", err=True)
     if as_json:
         return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
     if out is None:
@@ -220,12 +127,11 @@ def explain(
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
-    seed: Seed = 0,
 ) -> None:
     """Draw X against the learned path Y with its speed, as PNG and as one HTML page."""
     from leapcde.explain.explanation import explain as draw
 
-    _, fitted, data = _open(run, data_dir)
+    fitted, data = _open(run, data_dir)
     files = draw(
         fitted, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
     )
@@ -236,7 +142,7 @@ def explain(
 
 
 @command(app)
-def models(as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
+def models(as_json: Json = False) -> None:
     """List the models and their options."""
     import equinox as eqx
 
@@ -264,7 +170,7 @@ def models(as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
 
 
 @command(app)
-def doctor(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False, seed: Seed = 0) -> None:
+def doctor(data_dir: DataDir = None, as_json: Json = False) -> None:
     """Show versions, devices, optional packages and the data sets that were found."""
     from leapcde.cli.doctor import examine
 
@@ -278,13 +184,15 @@ def doctor(data_dir: DataDir = None, as_json: Json = False, quiet: Quiet = False
 
 
 def _open(run: Path, data_dir: Path | None):
+    """The fitted model of a run, and its data."""
     from dataclasses import replace
 
-    from leapcde.cli.run import load_data, open_run
+    from leapcde.cli.source import load_data
+    from leapcde.estimators.run import open_run
 
-    config, fitted = open_run(run)
-    config = replace(config, data_dir=str(data_dir)) if data_dir else config
-    return config, fitted, load_data(config)
+    request, estimator, _ = open_run(run)
+    request = replace(request, data_dir=str(data_dir)) if data_dir else request
+    return estimator.fitted_, load_data(request)
 
 
 if __name__ == "__main__":

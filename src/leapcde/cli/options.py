@@ -12,6 +12,7 @@ import typer
 
 from leapcde.errors import InputError, LeapWarning
 
+WIDE = 10_000  # columns; a file or a pipe has no edge
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
@@ -20,21 +21,24 @@ RunFolder = Annotated[Path, typer.Argument(help="A folder that 'leapcde fit' or 
 ModelName = Annotated[str, typer.Option(help="Name of a model; 'leapcde models' lists them.")]
 Out = Annotated[Path | None, typer.Option(help="Run folder; default runs/DATA-MODEL-SEED.")]
 Drop = Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")]
-Epochs = Annotated[int | None, typer.Option(help="Epochs.")]
+Epochs = Annotated[int | None, typer.Option(help="At most so many passes over the data.")]
 BatchSize = Annotated[int | None, typer.Option(help="Samples a step.")]
-Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
+LearningRate = Annotated[float | None, typer.Option(help="The highest rate of the schedule.")]
 Schedule = Annotated[str | None, typer.Option(help="constant, cosine or plateau.")]
 Patience = Annotated[int | None, typer.Option(help="Stop after so many epochs without a better loss.")]
 Penalty = Annotated[
-    float | None, typer.Option(help="Times Σ‖θ‖ of what the model regularises. fit: 0.003 for classes, else 0.")
+    float | None, typer.Option(help="Times Σ‖θ‖ of what the model regularises; default 0.003 for classes, else 0.")
 ]
 Noise = Annotated[
     float | None, typer.Option(help="Fresh Gaussian errors in each training step, in deviations of the channel; default none.")
 ]
-Balanced = Annotated[bool, typer.Option("--balanced/--not-balanced", help="Weigh classes by how rare they are.")]
-PathName = Annotated[str, typer.Option(help="natural, linear, hermite (causal) or rectilinear (causal).")]
+ClassWeight = Annotated[str | None, typer.Option(help="balanced (classes count by how rare they are; default) or none.")]
+Interpolation = Annotated[str | None, typer.Option(help="linear (default), natural, hermite (causal) or rectilinear (causal).")]
 TimeChannel = Annotated[bool, typer.Option("--time-channel/--no-time-channel", help="Time as a channel of X.")]
 Intensity = Annotated[bool, typer.Option("--intensity/--no-intensity", help="Counts of observations as channels.")]
+DatasetOption = Annotated[
+    list[str] | None, typer.Option("--dataset-option", "-d", help="Option of the data set, as name=value; repeatable.")
+]
 ModelOption = Annotated[list[str] | None, typer.Option("--option", "-o", help="Model option, as name=value; repeatable.")]
 
 
@@ -90,23 +94,15 @@ def print_metrics(found: dict[str, dict[str, float]]) -> None:
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
-    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-    for line in [header, *rows]:
-        cells = [line[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]]
-        typer.echo("  ".join(cells).rstrip())
+    """Columns without boxes, the first to the left, the others to the right; no line is folded when piped."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-
-def do_run(config: Any, loaded: Any, folder: Path, *, quiet: bool, as_json: bool) -> None:
-    """Train a run with a progress bar, and print its numbers."""
-    from leapcde.cli.run import run
-    from leapcde.training.metrics import main_metric
-    from leapcde.training.progress import watch_training
-
-    classes = len(set(loaded.train.target.tolist())) if loaded.task == "classification" else 0
-    metric = main_metric(loaded.task, classes)
-    with watch_training(config.model, config.train.epochs, metric, quiet=quiet or as_json) as hooks:
-        result = run(config, loaded, folder=folder, on_epoch=hooks.on_epoch, on_step=hooks.on_step)
-    if as_json:
-        return print_json({"run": str(folder), "metric": metric, **result.metrics, "parameters": result.parameters})
-    print_metrics(result.metrics)
-    typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, name in enumerate(header):
+        table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console()
+    console.print(table, width=None if console.is_terminal else WIDE)

@@ -2,74 +2,66 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from leapcde.data.columns import Columns, read_columns
 from leapcde.data.dataset import Dataset
 from leapcde.data.drop import drop
-from leapcde.data.read import from_table
 from leapcde.data.series import Series
 from leapcde.data.split import split
-from leapcde.data.windows import auto_window, cut_windows
+from leapcde.data.windows import Horizon, auto_window, cut_windows
 from leapcde.errors import InputError, LeapWarning, choose, need
 
 FEW_CLASSES = 20
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which column is what. With `horizon`, the task is forecasting; else `target` decides."""
+def load(
+    path: Path,
+    columns: Columns,
+    *,
+    horizon: Horizon | None = None,
+    window: int | None = None,
+    task: str | None = None,
+    drop_rate: float = 0.0,
+) -> Dataset:
+    """Read, check, split: 70 / 15 / 15 % of the ids, stratified by class where there are classes.
 
-    id: str
-    time: str
-    target: str | None = None
-    values: tuple[str, ...] = ()
-    static: tuple[str, ...] = ()
-    window: int | None = None
-    horizon: int | tuple[float, ...] | None = None  # observations ahead, or times after the last one
-    task: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Columns:
-        lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
-        return cls(**{**data, **lists})
-
-
-def load(path: Path, columns: Columns, *, drop_rate: float = 0.0) -> Dataset:
-    """Read, check, split: 70 / 15 / 15 % of the ids, stratified by class where there are classes."""
+    With `horizon` (rows ahead, or times after the last one), the task is forecasting from `window` rows; else the
+    target column decides, or `task`.
+    """
     series = read(path, columns)
-    protocol: dict[str, Any] = {"file": path.name, "drop": drop_rate, "split": "70/15/15 by id"}
-    if columns.horizon is not None:
-        window = columns.window or auto_window(series, columns.horizon)
-        if columns.window is None:
-            warnings.warn(f"no --window given: forecasting from the last {window} points", LeapWarning, stacklevel=2)
-        cut = drop(cut_windows(series, window, columns.horizon), drop_rate)
-        protocol |= {"window": window, "horizon": columns.horizon}
-        return Dataset(path.stem, "forecasting", *split(cut, by_id=True), protocol)
+    made: dict[str, Any] = {"file": path.name, "drop": drop_rate, "split": "70/15/15 by id"}
+    if horizon is not None:
+        length = window or auto_window(series, horizon)
+        if window is None:
+            warnings.warn(f"no --window given: forecasting from the last {length} points", LeapWarning, stacklevel=2)
+        cut = drop(cut_windows(series, length, horizon), drop_rate)
+        made |= {"window": length, "horizon": horizon}
+        return Dataset(path.stem, "forecasting", *split(cut, by_id=True), made)
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
-    task = columns.task or guess_task(series.target)
+    task = task or guess_task(series.target)
     choose("task", task, ("classification", "regression"))
     labels = series.target if task == "classification" else None
-    return Dataset(path.stem, task, *split(drop(series, drop_rate), labels=labels), protocol)
+    return Dataset(path.stem, task, *split(drop(series, drop_rate), labels=labels), made)
 
 
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:
     """The file as one `Series`, with nothing split or dropped."""
-    table = _read_table(path)
-    target = columns.target if with_target else None
-    values = columns.values
-    if not values:
-        skip = {columns.id, columns.time, *columns.static, columns.target}
-        values = tuple(str(c) for c in table.columns if str(c) not in skip)
-    return from_table(table, id=columns.id, time=columns.time, values=values, target=target, static=columns.static)
+    return read_columns(read_table(path), columns, with_target=with_target)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, by which a run knows its data again."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def guess_task(target: np.ndarray) -> str:
@@ -84,7 +76,8 @@ def guess_task(target: np.ndarray) -> str:
     return "classification" if whole and len(np.unique(target)) <= FEW_CLASSES else "regression"
 
 
-def _read_table(path: Path):
+def read_table(path: Path) -> Any:
+    """A CSV, TSV or Parquet file as a pandas table."""
     pandas = need("pandas", "")
     if not path.is_file():
         raise InputError(f"there is no file {path}")

@@ -1,14 +1,15 @@
 """What the estimators share: the scikit-learn contract, from data as people have it to a trained `FittedModel`.
 
 An estimator stores its parameters, reads data into a `Series`, takes settings from the data's shape where none are
-given, and hands everything to the same `Trainer` that the command line uses. What it learned is its `fitted_`.
+given, and has the one trainer train them (`training/fitted.py`). What it learned is its `fitted_`. The command line
+does nothing else: it makes an estimator and calls `fit`.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from leapcde.data.forms import Form, read
+from leapcde.data.columns import Columns
+from leapcde.data.forms import read
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
@@ -26,11 +28,10 @@ from leapcde.errors import InputError, LeapWarning, Problems
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
 from leapcde.explain.explanation import Explanation, explanation
-from leapcde.models.registry import build
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel, Trainer
+from leapcde.training.fitted import FittedModel, new_model, train_further
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import note, watch_training
@@ -45,16 +46,53 @@ class Estimator(BaseEstimator):
     task: str
     model: str
     options: dict[str, Any] | None
-    training: dict[str, Any] | None
+    interpolation: str
+    time_channel: bool
+    intensity: bool
+    epochs: int | None
+    batch_size: int | None
+    learning_rate: float | None
+    training: dict[str, Any] | TrainConfig | None
+    validation: float
+    columns: dict[str, Any] | Columns | None
+    layout: str
     warm_start: bool
+    seed: Any
     verbose: int
     fitted_: FittedModel  # what was learned, once trained
     conformal_: Conformal | None
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, *, validation: Any = None):
-        """Learn from series and their targets. `validation` is (X, y), or a Series, instead of a share of the data."""
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        validation: Any = None,
+        checkpoint: Path | None = None,
+        on_start: Callable[[dict[str, Any]], None] | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ):
+        """Learn from series and their targets.
+
+        Parameters
+        ----------
+        X, y
+            Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `columns`); one target a sample.
+        validation : (X, y) or Series, optional
+            What chooses the weights, instead of a share of the data.
+        checkpoint : Path, optional
+            A file from which a killed training goes on when `fit` is called again with the same data and settings.
+        on_start : callable, optional
+            Called when all input is checked and before the first epoch, with every setting that was chosen.
+        on_epoch : callable, optional
+            Called with the row of each finished epoch.
+
+        Returns
+        -------
+        self
+        """
         series = self._training_series(X, y, settle=True)
         self._check_target(series)
         calibration = None
@@ -64,8 +102,9 @@ class Estimator(BaseEstimator):
             given = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
             held = self._training_series(*given)
         else:
-            series, held = self._hold_out(series, self.get_params()["validation"], seed=0)
-        self._learn(series, held, fresh=not (self.warm_start and hasattr(self, "fitted_")))
+            series, held = self._hold_out(series, self.validation, seed=0)
+        start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
+        self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
 
@@ -77,49 +116,69 @@ class Estimator(BaseEstimator):
         fresh = not hasattr(self, "fitted_")
         series = self._training_series(X, y, settle=fresh)
         self._check_target(series)
-        self._learn(series, series, fresh=fresh, classes=classes, epochs=1)
+        once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
+        start, config = self._start(series, once, fresh=fresh, classes=classes)
+        self._learn(start, config, series, series)
         return self
 
-    def _learn(self, series: Series, held: Series | None, *, fresh: bool, classes=None, epochs: int | None = None) -> None:
-        given = {} if epochs is None else {"epochs": epochs, "schedule": "constant", "patience": None}
-        trainer = self._trainer(series, held, fresh, classes, given)
-        if self.verbose:
-            _tell_cost(trainer, series.lengths)
-        with watch_training(self.model, trainer.config.epochs, trainer.metric, quiet=not self.verbose) as hooks:
-            self._keep(*trainer.fit(**hooks._asdict()))
-
-    def _trainer(self, series: Series, held: Series | None, fresh: bool, classes, given: dict[str, Any]) -> Trainer:
-        params = self.get_params()
-        config = self._config(len(series), given)
+    def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
+        """The model from which training starts, and the settings with the weights of its classes."""
         if fresh:
-            recipe = Recipe(params["interpolation"], params["time_channel"], params["intensity"])
-            preprocessor = Preprocessor.learn(
-                series, self.task, recipe, tuple(np.asarray([] if classes is None else classes).tolist())
-            )
-            shape = (preprocessor.spec.channels, series.lengths, config.batch_size)
-            suited = auto.model_options(self.model, *shape, task=self.task, interpolation=recipe.interpolation)
-            options = {**suited, **(self.options or {})}
-            model = build(self.model, preprocessor.spec, seed=config.seed, **options)
+            recipe = Recipe(self.interpolation, self.time_channel, self.intensity)
+            options = self._options(series, recipe, config.batch_size)
+            given = tuple(np.asarray([] if classes is None else classes).tolist())
+            settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
+            start = new_model(series, **settings, classes=given)
         else:
-            preprocessor, options, model = self.fitted_.preprocessor, self.fitted_.options, self.fitted_.model
-        config = self._weighted(config, preprocessor, series)
-        if held is None:
-            held = series
-            message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
-            if params["validation"]:
-                warnings.warn(message, LeapWarning, stacklevel=4)
-        return Trainer(preprocessor, model, self.model, options, preprocessor.encode(series), preprocessor.encode(held), config)
+            start = self.fitted_
+        return start, self._weighted(config, start.preprocessor, series)
 
-    def _config(self, samples: int, given: dict[str, Any]) -> TrainConfig:
-        params = self.get_params()
-        mine = {key: params[key] for key in ("epochs", "batch_size", "learning_rate") if params[key] is not None}
-        settings = {
-            **auto.training_options(samples, self.task),
-            "stop_on": "validation",
-            "seed": _seed(params["random_state"]),
-        }
+    def _learn(
+        self,
+        start: FittedModel,
+        config: TrainConfig,
+        series: Series,
+        held: Series | None,
+        *,
+        on_start=None,
+        on_epoch=None,
+        **more,
+    ) -> None:
+        if held is None and self.validation:
+            message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
+            warnings.warn(message, LeapWarning, stacklevel=3)
+        held = series if held is None else held
+        if on_start is not None:
+            start.preprocessor.encode_target(np.asarray(held.target))
+            on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
+        if self.verbose:
+            _tell_cost(start, series.lengths, config)
+        with watch_training(self.model, config.epochs, start.metric, quiet=not self.verbose) as hooks:
+
+            def follow(row: dict[str, float]) -> None:
+                for hook in (hooks.on_epoch, on_epoch):
+                    if hook is not None:
+                        hook(row)
+
+            self._keep(*train_further(start, series, held, config, on_step=hooks.on_step, on_epoch=follow, **more))
+
+    def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
+        """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
+        given = self.options or {}
+        if isinstance(self.training, TrainConfig):
+            return given
+        shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
+        suited = auto.model_options(self.model, *shape, task=self.task, interpolation=recipe.interpolation)
+        return {**suited, **given}
+
+    def _config(self, samples: int) -> TrainConfig:
+        mine = {key: value for key in ("epochs", "batch_size", "learning_rate") if (value := getattr(self, key)) is not None}
+        mine["seed"] = _seed(self.seed)
+        if isinstance(self.training, TrainConfig):
+            return replace(self.training, **mine)
+        settings = {**auto.training_options(samples, self.task), "stop_on": "validation"}
         try:
-            return TrainConfig(**{**settings, **mine, **(self.training or {}), **given})
+            return TrainConfig(**{**settings, **mine, **(self.training or {})})
         except TypeError as error:
             raise InputError(f"training: {error}; it takes the fields of leapcde.TrainConfig") from None
 
@@ -139,25 +198,21 @@ class Estimator(BaseEstimator):
 
     # Reading ------------------------------------------------------------------------------------------------------
 
-    def _form(self) -> Form:
-        params = self.get_params()
-        names = ("id", "time", "values", "target", "static")
-        return Form(params["layout"], **{name: params.get(name) for name in names})
-
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, self._form())
+        series = read(X, y, columns=Columns.of(self.columns), layout=self.layout)
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
-                "a Series with a target, or the name of a table's column as target="
+                'a Series with a target, or the name of a table\'s column as columns={"target": …}'
             )
         return series
 
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
-        series = replace(read(X, form=self._form(), with_target=False), target=None)
+        series = read(X, columns=Columns.of(self.columns), layout=self.layout, with_target=False)
+        series = replace(series, target=None)
         self.fitted_.preprocessor.check(series)
         return series
 
@@ -168,7 +223,7 @@ class Estimator(BaseEstimator):
         return hold_out(series, share, by_id=True, seed=seed)
 
     def _calibration(self) -> float:
-        return self.get_params().get("calibration") or 0.0
+        return getattr(self, "calibration", 0.0)
 
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
@@ -180,6 +235,13 @@ class Estimator(BaseEstimator):
         """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
         series = self._new_series(X)
         return self.fitted_.predict(series)
+
+    def around(self, predicted: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals around predictions that are there already."""
+        conformal = getattr(self, "conformal_", None)
+        if conformal is None:
+            raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
+        return conformal.around(predicted, coverage)
 
     def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
         """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
@@ -208,12 +270,12 @@ class Estimator(BaseEstimator):
         series = self._new_series(X)
         return explanation(self.fitted_, series, of=of, steps=steps)
 
-    def permutation_importance(self, X, y=None, *, repeats: int = 5, random_state: Any = 0) -> dict[str, tuple[float, float]]:
+    def permutation_importance(self, X, y=None, *, repeats: int = 5, seed: Any = 0) -> dict[str, tuple[float, float]]:
         """How much the score falls when a channel's observed values are shuffled: {channel: (mean, deviation)}."""
         check_is_fitted(self, "fitted_")
         series = self._training_series(X, y)
         return attribution.permutation_importance(
-            self._score, series, self.fitted_.preprocessor, repeats=repeats, seed=_seed(random_state)
+            self._score, series, self.fitted_.preprocessor, repeats=repeats, seed=_seed(seed)
         )
 
     def stream(self, static: Any = None) -> Stream:
@@ -236,7 +298,8 @@ class Estimator(BaseEstimator):
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
         check_is_fitted(self, "fitted_")
-        about = {"class": type(self).__name__, "params": plain(self.get_params()), "window": getattr(self, "window_", None)}
+        params = {key: plain(value) for key, value in self.get_params().items() if key != "verbose"}
+        about = {"class": type(self).__name__, "params": params, "window": getattr(self, "window_", None)}
         conformal = getattr(self, "conformal_", None)
         arrays = {} if conformal is None else {"conformal": {"errors": conformal.errors}}
         self.fitted_.save(path, about={"estimator": about}, arrays=arrays)
@@ -249,24 +312,12 @@ class Estimator(BaseEstimator):
         return tags
 
 
-def interval(estimator: Estimator, X, coverage: float) -> tuple[np.ndarray, np.ndarray]:
-    """Conformal intervals around an estimator's predictions."""
-    predicted = estimator.predict(X)
-    conformal = getattr(estimator, "conformal_", None)
-    if conformal is None:
-        raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
-    return conformal.around(predicted, coverage)
-
-
-def store(estimator: Estimator, given: dict[str, Any]) -> None:
-    """A constructor's arguments as attributes, as they are: scikit-learn's `clone` asks for that."""
-    for name, value in given.items():
-        if name not in ("self", "__class__"):
-            setattr(estimator, name, value)
-
-
 def plain(value: Any) -> Any:
     """Parameters as JSON can hold them; a generator of random numbers, which it cannot, is forgotten."""
+    if isinstance(value, TrainConfig):
+        return {"exactly": value.to_json()}
+    if isinstance(value, Columns):
+        return value.to_json()
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
@@ -276,21 +327,20 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float, bool)) else None
 
 
-def _seed(random_state: Any) -> int:
-    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
-        return int(random_state)
+def _seed(seed: Any) -> int:
+    if isinstance(seed, (int, np.integer)) and seed >= 0:
+        return int(seed)
     try:
-        return int(check_random_state(random_state).randint(2**31 - 1))
+        return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:
-        raise InputError(f"random_state: {error}") from None
+        raise InputError(f"seed: {error}") from None
 
 
-def _tell_cost(trainer: Trainer, lengths: np.ndarray) -> None:
-    config = trainer.config
-    seconds = auto.training_seconds(trainer.model, lengths, config)
+def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> None:
+    seconds = auto.training_seconds(start.model, lengths, config)
     if seconds >= auto.LONG:
         note(
-            f"{trainer.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
+            f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
             f"about {auto.told(seconds)} if it does not stop early. Fewer epochs=, or a smaller options= hidden, cost less."
         )
 

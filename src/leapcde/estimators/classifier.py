@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +10,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.multiclass import type_of_target
 
+from leapcde.data.columns import Columns
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.errors import InputError, Problems
-from leapcde.estimators.base import Estimator, store
+from leapcde.estimators.base import Estimator
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel
 from leapcde.training.loop import Trained
@@ -24,12 +24,42 @@ from leapcde.training.preprocess import Preprocessor
 class LeapClassifier(Estimator):
     """Classify series, each with its own times, length and holes.
 
-    Parameters: `model` is any name of `leapcde models`, `options` its options (the rest is chosen from the data's
-    shape). `interpolation` ("linear", "natural", "hermite", "rectilinear"), `time_channel` and `intensity` say how X is made;
-    use intensity where being measured tells something. `epochs`, `batch`, `rate` and `training` (other fields of
-    `TrainConfig`) are chosen when None. `validation` is the share held out to choose weights. `class_weight` is
-    "balanced", None, or {class: weight}; `pos_weight` weighs the second of two classes. `layout="channels_first"`
-    reads aeon's arrays. For tables, `id`, `time`, `target`, `values` and `static` are names of columns.
+    Parameters
+    ----------
+    model : str, default "leap"
+        A name of `leapcde models`.
+    options : dict, optional
+        Options of the model; the others are chosen from the data's shape.
+    interpolation : str, default "linear"
+        How X goes through the observations: "linear", "natural", or causal, for streams: "hermite", "rectilinear".
+    time_channel : bool, default True
+        Whether time is a channel of X.
+    intensity : bool, default False
+        Whether counts of observations are channels of X: for data in which being measured tells something.
+    epochs : int, optional
+        At most so many passes over the data; chosen from the number of samples if None.
+    batch_size : int, optional
+        Samples a step; chosen if None.
+    learning_rate : float, optional
+        The highest rate of the schedule; chosen if None.
+    training : dict or TrainConfig, optional
+        Other fields of `leapcde.TrainConfig`. A whole TrainConfig is taken as it is, and so are `options`: then nothing is
+        chosen from the data but what other parameters say.
+    validation : float, default 0.15
+        The share of the data that is held out to choose the weights, unless `fit` is given other data for it.
+    class_weight : "balanced", None, dict or float, default "balanced"
+        How much classes count in the loss: by how rare they are, all the same, {class: weight}, or, of two classes, the
+        weight of the second.
+    columns : dict, optional
+        For tables: {"id": …, "time": …, "target": …}, and "values" and "static" as lists of columns; see `Columns`.
+    layout : str, default "channels_last"
+        The order of axes in arrays; "channels_first" is aeon's.
+    warm_start : bool, default False
+        Whether another `fit` goes on from the weights that are there.
+    seed : int, default 0
+        Of everything random. None draws one, a RandomState is drawn from.
+    verbose : int, default 0
+        1 shows progress on standard error.
 
     >>> rng = np.random.default_rng(0)
     >>> X = [(np.sort(rng.random(n)), rng.normal(size=(n, 2)) + n % 2) for n in range(4, 24)]
@@ -40,8 +70,7 @@ class LeapClassifier(Estimator):
     """
 
     task = "classification"
-    class_weight: Any
-    pos_weight: float | None
+    class_weight: str | dict[Any, float] | float | None
 
     def __init__(
         self,
@@ -54,21 +83,31 @@ class LeapClassifier(Estimator):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
-        training: dict[str, Any] | None = None,
+        training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
-        class_weight: Any = "balanced",
-        pos_weight: float | None = None,
+        class_weight: str | dict[Any, float] | float | None = "balanced",
+        columns: dict[str, Any] | Columns | None = None,
         layout: str = "channels_last",
-        id: str | None = None,
-        time: str | None = None,
-        target: str | None = None,
-        values: Sequence[str] | None = None,
-        static: Sequence[str] | None = None,
         warm_start: bool = False,
-        random_state: Any = 0,
+        seed: Any = 0,
         verbose: int = 0,
     ):
-        store(self, locals())
+        self.model = model
+        self.options = options
+        self.interpolation = interpolation
+        self.time_channel = time_channel
+        self.intensity = intensity
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.training = training
+        self.validation = validation
+        self.class_weight = class_weight
+        self.columns = columns
+        self.layout = layout
+        self.warm_start = warm_start
+        self.seed = seed
+        self.verbose = verbose
 
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities, columns in the order of `classes_`. With class weights they are those of a reweighed population."""
@@ -90,12 +129,12 @@ class LeapClassifier(Estimator):
         return hold_out(series, share, labels=np.asarray(series.target), seed=seed)
 
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
-        if self.class_weight == "balanced" and self.pos_weight is None:
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             # Counted here and not in training, because a part of the data need not show every class.
             counts = np.bincount(preprocessor.encode_target(np.asarray(series.target)), minlength=len(preprocessor.classes))
             weights = counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1))
             return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
-        return replace(config, class_weight=_class_weight(self.class_weight, self.pos_weight, preprocessor.classes))
+        return replace(config, class_weight=_class_weight(self.class_weight, preprocessor.classes))
 
     def _keep(self, fitted: FittedModel, trained: Trained | None = None) -> None:
         super()._keep(fitted, trained)
@@ -110,12 +149,12 @@ class LeapClassifier(Estimator):
         return tags
 
 
-def _class_weight(weight: Any, positive: float | None, classes: tuple[Any, ...]) -> Any:
+def _class_weight(weight: Any, classes: tuple[Any, ...]) -> Any:
     """What `TrainConfig` takes: "balanced", None, or a weight for each class in its order."""
-    if positive is not None:
+    if isinstance(weight, (int, float)):
         if len(classes) != 2:
-            raise InputError(f"pos_weight is for two classes, here are {len(classes)}; use class_weight={{class: weight}}")
-        return (1.0, positive)
+            raise InputError(f"class_weight {weight} is for two classes, here are {len(classes)}; give {{class: weight}}")
+        return (1.0, float(weight))
     if not isinstance(weight, dict):
         return weight
     problems = Problems()

@@ -2,27 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import RegressorTags
 
+from leapcde.data.columns import Columns
 from leapcde.data.forms import read
 from leapcde.data.series import Series
 from leapcde.data.windows import Horizon, auto_window, cut_windows, in_steps, last_window
 from leapcde.errors import InputError
-from leapcde.estimators.base import Estimator, interval, store
+from leapcde.estimators.base import Estimator
+from leapcde.training.config import TrainConfig
 
 
 class LeapForecaster(Estimator):
     """Forecast all channels of each series. `fit(X)` takes whole sequences and cuts windows of them.
 
-    `horizon` is a number of steps (the observations that follow, for evenly sampled series), or a list of times after
-    the last observation, for uneven ones. `window` is how many observations a forecast looks back on; None chooses from
-    the data. `calibration` is the share of sequences held out for `predict_interval`. Ready-made windows are given
-    as X with y of shape (sample, step, channel). Other parameters as in `LeapClassifier`.
+    Ready-made windows are given as X, with y of shape (sample, step, channel).
+
+    Parameters
+    ----------
+    model : str, default "leap"
+        A name of `leapcde models`.
+    horizon : int or sequence of float, default 10
+        A number of steps (the observations that follow, for evenly sampled series), or times after the last
+        observation, for uneven ones.
+    window : int, optional
+        How many observations a forecast looks back on; chosen from the data if None.
+    stride : int, optional
+        From the start of one training window to the next; half a horizon if None.
+    options : dict, optional
+        Options of the model; the others are chosen from the data's shape.
+    interpolation : str, default "linear"
+        How X goes through the observations: "linear", "natural", or causal, for streams: "hermite", "rectilinear".
+    time_channel : bool, default True
+        Whether time is a channel of X.
+    intensity : bool, default False
+        Whether counts of observations are channels of X: for data in which being measured tells something.
+    epochs : int, optional
+        At most so many passes over the data; chosen from the number of samples if None.
+    batch_size : int, optional
+        Samples a step; chosen if None.
+    learning_rate : float, optional
+        The highest rate of the schedule; chosen if None.
+    training : dict or TrainConfig, optional
+        Other fields of `leapcde.TrainConfig`. A whole TrainConfig is taken as it is, and so are `options`: then nothing is
+        chosen from the data but what other parameters say.
+    validation : float, default 0.15
+        The share of the data that is held out to choose the weights, unless `fit` is given other data for it.
+    calibration : float, default 0.15
+        The share of the sequences that is held out for `predict_interval`.
+    columns : dict, optional
+        For tables: {"id": …, "time": …}, and "values" and "static" as lists of columns; see `Columns`.
+    layout : str, default "channels_last"
+        The order of axes in arrays; "channels_first" is aeon's.
+    warm_start : bool, default False
+        Whether another `fit` goes on from the weights that are there.
+    seed : int, default 0
+        Of everything random. None draws one, a RandomState is drawn from.
+    verbose : int, default 0
+        1 shows progress on standard error.
 
     >>> X = np.sin(np.arange(40.0)[None, :, None] / 3 + np.arange(8.0)[:, None, None])
     >>> forecaster = LeapForecaster("gru", horizon=[0.5, 2.0], options={"hidden": 4}, epochs=2).fit(X)
@@ -50,23 +91,38 @@ class LeapForecaster(Estimator):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
-        training: dict[str, Any] | None = None,
+        training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         calibration: float = 0.15,
+        columns: dict[str, Any] | Columns | None = None,
         layout: str = "channels_last",
-        id: str | None = None,
-        time: str | None = None,
-        values: Sequence[str] | None = None,
-        static: Sequence[str] | None = None,
         warm_start: bool = False,
-        random_state: Any = 0,
+        seed: Any = 0,
         verbose: int = 0,
     ):
-        store(self, locals())
+        self.model = model
+        self.horizon = horizon
+        self.window = window
+        self.stride = stride
+        self.options = options
+        self.interpolation = interpolation
+        self.time_channel = time_channel
+        self.intensity = intensity
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.training = training
+        self.validation = validation
+        self.calibration = calibration
+        self.columns = columns
+        self.layout = layout
+        self.warm_start = warm_start
+        self.seed = seed
+        self.verbose = verbose
 
     def predict_interval(self, X, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (sample, step, channel), that hold the truth with this probability."""
-        return interval(self, X, coverage)
+        return self.around(self.predict(X), coverage)
 
     def forecast_times(self, X) -> np.ndarray:
         """The times for which `predict` answers, (sample, step): steps are one typical gap long."""
@@ -78,10 +134,10 @@ class LeapForecaster(Estimator):
         return series.times[series.offsets[1:] - 1, None] + ahead
 
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
-        series = read(X, y, self._form())
+        series = read(X, y, columns=Columns.of(self.columns), layout=self.layout)
         given = series.target is not None
         if settle:
-            self.window_ = None if given else self.window or auto_window(series, self.horizon)
+            self.window_ = self.window if given or self.window else auto_window(series, self.horizon)
         return series if given else cut_windows(series, self.window_, self.horizon, self.stride)
 
     def _new_series(self, X) -> Series:

@@ -11,6 +11,7 @@ from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.files import load_file
+from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel
 
 ESTIMATORS: dict[str, type[Estimator]] = {
@@ -38,8 +39,11 @@ def load(path: Path | str) -> Estimator:
         "intensity": preprocessor.recipe.intensity,
     }
     made = ESTIMATORS[preprocessor.task]().set_params(model=fitted.name, options=fitted.options, **recipe)
+    params = dict(kept.get("params", {}))
+    if isinstance(params.get("training"), dict) and "exactly" in params["training"]:
+        params["training"] = TrainConfig(**params["training"]["exactly"])
     try:
-        made.set_params(**kept.get("params", {}))
+        made.set_params(**params)
     except ValueError as error:
         raise CheckpointError(f"{path} was written by another version of leapcde ({error})") from None
     made._keep(fitted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +9,51 @@ import numpy as np
 from sklearn.metrics import r2_score
 from sklearn.utils import RegressorTags
 
+from leapcde.data.columns import Columns
 from leapcde.data.series import Series
 from leapcde.errors import InputError
-from leapcde.estimators.base import Estimator, interval, store
+from leapcde.estimators.base import Estimator
+from leapcde.training.config import TrainConfig
 
 
 class LeapRegressor(Estimator):
-    """Predict one number from each series. Parameters as in `LeapClassifier`; `calibration` holds out a share of the
-    data for `predict_interval`.
+    """Predict one number from each series, each with its own times, length and holes.
+
+    Parameters
+    ----------
+    model : str, default "leap"
+        A name of `leapcde models`.
+    options : dict, optional
+        Options of the model; the others are chosen from the data's shape.
+    interpolation : str, default "linear"
+        How X goes through the observations: "linear", "natural", or causal, for streams: "hermite", "rectilinear".
+    time_channel : bool, default True
+        Whether time is a channel of X.
+    intensity : bool, default False
+        Whether counts of observations are channels of X: for data in which being measured tells something.
+    epochs : int, optional
+        At most so many passes over the data; chosen from the number of samples if None.
+    batch_size : int, optional
+        Samples a step; chosen if None.
+    learning_rate : float, optional
+        The highest rate of the schedule; chosen if None.
+    training : dict or TrainConfig, optional
+        Other fields of `leapcde.TrainConfig`. A whole TrainConfig is taken as it is, and so are `options`: then nothing is
+        chosen from the data but what other parameters say.
+    validation : float, default 0.15
+        The share of the data that is held out to choose the weights, unless `fit` is given other data for it.
+    calibration : float, default 0
+        The share of the data that is held out for `predict_interval`.
+    columns : dict, optional
+        For tables: {"id": …, "time": …, "target": …}, and "values" and "static" as lists of columns; see `Columns`.
+    layout : str, default "channels_last"
+        The order of axes in arrays; "channels_first" is aeon's.
+    warm_start : bool, default False
+        Whether another `fit` goes on from the weights that are there.
+    seed : int, default 0
+        Of everything random. None draws one, a RandomState is drawn from.
+    verbose : int, default 0
+        1 shows progress on standard error.
 
     >>> rng = np.random.default_rng(0)
     >>> X = [(np.arange(n), rng.normal(size=(n, 2)) + n) for n in range(4, 24)]
@@ -39,24 +75,35 @@ class LeapRegressor(Estimator):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
-        training: dict[str, Any] | None = None,
+        training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         calibration: float = 0.0,
+        columns: dict[str, Any] | Columns | None = None,
         layout: str = "channels_last",
-        id: str | None = None,
-        time: str | None = None,
-        target: str | None = None,
-        values: Sequence[str] | None = None,
-        static: Sequence[str] | None = None,
         warm_start: bool = False,
-        random_state: Any = 0,
+        seed: Any = 0,
         verbose: int = 0,
     ):
-        store(self, locals())
+        self.model = model
+        self.options = options
+        self.interpolation = interpolation
+        self.time_channel = time_channel
+        self.intensity = intensity
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.training = training
+        self.validation = validation
+        self.calibration = calibration
+        self.columns = columns
+        self.layout = layout
+        self.warm_start = warm_start
+        self.seed = seed
+        self.verbose = verbose
 
     def predict_interval(self, X, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that hold the truth with this probability; needs `calibration` above 0."""
-        return interval(self, X, coverage)
+        return self.around(self.predict(X), coverage)
 
     def _check_target(self, series: Series) -> None:
         if np.asarray(series.target).ndim != 1:

@@ -39,7 +39,9 @@ class TrainConfig:
         else:
             choose("class_weight", self.class_weight or "none", ("none", "balanced"))
         if self.epochs < 1 or self.batch_size < 1 or not self.learning_rate > 0:
-            raise InputError(f"epochs {self.epochs}, batch {self.batch_size}, rate {self.learning_rate}: each must be positive")
+            raise InputError(
+                f"epochs {self.epochs}, batch_size {self.batch_size}, learning_rate {self.learning_rate}: each must be positive"
+            )
         if self.patience is not None and self.patience < 1:
             raise InputError(f"patience {self.patience}: give at least 1 epoch, or leave it out")
         if self.weight_penalty < 0 or self.weight_decay < 0 or (self.clip is not None and not self.clip > 0):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,11 +16,11 @@ from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import load_file, restore, save_file
 from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, options_of
-from leapcde.paths.batch import Bucket, Recipe
+from leapcde.paths.batch import Recipe
 from leapcde.training.config import TrainConfig
 from leapcde.training.loop import Trained, fit
 from leapcde.training.metrics import main_metric, measure, softmax
-from leapcde.training.predict import checked, predict, targets
+from leapcde.training.predict import checked, predict
 from leapcde.training.preprocess import Preprocessor, check_finite, warn_far, warn_unseen
 
 
@@ -50,14 +51,27 @@ class FittedModel:
         check_finite(found, series, self.preprocessor)
         return found
 
+    @property
+    def metric(self) -> str:
+        """The metric by which weights are chosen."""
+        return main_metric(self.preprocessor.task, len(self.preprocessor.classes))
+
     def evaluate(self, series: Series) -> dict[str, float]:
         """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
+        return self.judge(self.outputs(series), series)
+
+    def outputs(self, series: Series) -> np.ndarray:
+        """What `raw` says, of data like that of training: nothing is checked or warned about."""
+        return predict(self.model, self.preprocessor.encode(series))
+
+    def judge(self, outputs: np.ndarray, series: Series) -> dict[str, float]:
+        """Metrics of outputs that are there already, in the units of `evaluate`."""
         if series.target is None:
             raise InputError("evaluating needs targets")
-        data = self.preprocessor.encode(series)
-        found = measure(self.preprocessor.task, predict(self.model, data), targets(data))
-        if self.preprocessor.task == "regression":
-            found = {"mse": found["mse"] * self.preprocessor.target_std**2, "mae": found["mae"] * self.preprocessor.target_std}
+        preprocessor = self.preprocessor
+        found = measure(preprocessor.task, outputs, preprocessor.encode_target(np.asarray(series.target)))
+        if preprocessor.task == "regression":
+            found = {"mse": found["mse"] * preprocessor.target_std**2, "mae": found["mae"] * preprocessor.target_std}
         return found
 
     def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
@@ -127,35 +141,6 @@ class FittedModel:
         return cls(preprocessor, restore("model", empty, arrays, path), about["model"], options)
 
 
-class Trainer(NamedTuple):
-    """A model and encoded data, ready to be trained: whatever can be wrong with the input has been found by now."""
-
-    preprocessor: Preprocessor
-    model: Model
-    name: str
-    options: dict[str, Any]
-    train: list[Bucket]
-    validation: list[Bucket]
-    config: TrainConfig
-
-    @classmethod
-    def make(
-        cls, train: Series, validation: Series, *, task: str, model: str, options: dict, recipe: Recipe, config: TrainConfig
-    ) -> Trainer:
-        preprocessor = Preprocessor.learn(train, task, recipe)
-        built = build(model, preprocessor.spec, seed=config.seed, **options)
-        return cls(preprocessor, built, model, options, preprocessor.encode(train), preprocessor.encode(validation), config)
-
-    @property
-    def metric(self) -> str:
-        return main_metric(self.preprocessor.task, len(self.preprocessor.classes))
-
-    def fit(self, **hooks) -> tuple[FittedModel, Trained]:
-        """Train; `hooks` are those of `leapcde.fit` (on_epoch, on_step, checkpoint)."""
-        trained = fit(self.model, self.preprocessor.task, self.train, self.validation, self.config, metric=self.metric, **hooks)
-        return FittedModel(self.preprocessor, trained.model, self.name, self.options), trained
-
-
 def train_model(
     train: Series,
     validation: Series,
@@ -165,9 +150,33 @@ def train_model(
     options: dict[str, Any] | None = None,
     recipe: Recipe | None = None,
     config: TrainConfig | None = None,
-    **hooks,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[FittedModel, Trained]:
-    """Train a model on series with targets, choosing weights on the validation series.
+    """Train a model with exactly these settings; nothing is chosen from the data.
+
+    Parameters
+    ----------
+    train, validation : Series
+        With targets. The weights that are best on `validation` are kept.
+    task : str
+        "classification", "regression" or "forecasting".
+    model, options : str, dict
+        A name of `leapcde models`, and options of it that are not to be the defaults.
+    recipe : Recipe
+        How the path X is made of the observations.
+    config : TrainConfig
+        Everything else that decides the training.
+    checkpoint : Path, optional
+        Where to keep what is needed to go on after a kill; if the file is there, training goes on from it.
+    on_epoch, on_step : callable, optional
+        Called with the row of each finished epoch; with the steps done and all steps of the epoch.
+
+    Returns
+    -------
+    FittedModel, Trained
+        What answers, and how training went.
 
     >>> from leapcde import TrainConfig, as_series
     >>> series = as_series(np.random.default_rng(0).normal(size=(20, 9, 2)), target=np.arange(20) % 2)
@@ -176,10 +185,36 @@ def train_model(
     >>> fitted.predict_proba(series).shape
     (20, 2)
     """
+    config = config or TrainConfig()
+    start = new_model(train, task=task, model=model, options=options or {}, recipe=recipe or Recipe(), seed=config.seed)
+    return train_further(start, train, validation, config, checkpoint=checkpoint, on_epoch=on_epoch, on_step=on_step)
+
+
+def new_model(
+    train: Series, *, task: str, model: str, options: dict[str, Any], recipe: Recipe, seed: int, classes: tuple[Any, ...] = ()
+) -> FittedModel:
+    """A model that has its preprocessor from the training data, and the weights it starts with."""
     choose("task", task, TASKS)
-    recipe, config = recipe or Recipe(), config or TrainConfig()
-    made = Trainer.make(train, validation, task=task, model=model, options=options or {}, recipe=recipe, config=config)
-    return made.fit(**hooks)
+    preprocessor = Preprocessor.learn(train, task, recipe, classes)
+    return FittedModel(preprocessor, build(model, preprocessor.spec, seed=seed, **options), model, options)
+
+
+def train_further(
+    start: FittedModel,
+    train: Series,
+    validation: Series,
+    config: TrainConfig,
+    *,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+) -> tuple[FittedModel, Trained]:
+    """Train from the weights and with the preprocessor of `start`, by a fresh optimiser; see `train_model`."""
+    preprocessor = start.preprocessor
+    encoded = preprocessor.encode(train), preprocessor.encode(validation)
+    hooks = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
+    trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, **hooks)
+    return replace(start, model=trained.model), trained
 
 
 @eqx.filter_jit

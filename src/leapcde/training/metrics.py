@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import special
 from sklearn import metrics as sk
 
 MAIN = {"classification": "accuracy", "binary": "auroc", "regression": "mse", "forecasting": "mse"}
@@ -33,8 +34,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     >>> softmax(np.zeros((1, 2))).tolist()
     [[0.5, 0.5]]
     """
-    shifted = np.exp(logits - logits.max(-1, keepdims=True))
-    return shifted / shifted.sum(-1, keepdims=True)
+    return special.softmax(logits, axis=-1)
 
 
 def better(name: str, new: float, old: float | None) -> bool:
@@ -45,8 +45,7 @@ def better(name: str, new: float, old: float | None) -> bool:
 
 
 def _classification(logits: np.ndarray, target: np.ndarray) -> dict[str, float]:
-    shifted = logits - logits.max(-1, keepdims=True)
-    log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    log_p = special.log_softmax(logits, axis=-1)
     found = {
         "accuracy": float(np.mean(logits.argmax(-1) == target)),
         "loss": float(-np.mean(log_p[np.arange(len(target)), target])),

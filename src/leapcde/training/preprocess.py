@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,14 +24,20 @@ FAR = 2.0  # a sample that lasts so many times longer than the longest of traini
 class Preprocessor:
     """How raw series and targets become arrays and back. Learned from training data, shared by all models of a run."""
 
-    task: str
-    recipe: Recipe
+    spec: Spec  # the task, how X is made, and all shapes
     scaler: Scaler
     channels: tuple[str, ...]
-    spec: Spec
     classes: tuple[Any, ...] = ()
     target_mean: float = 0.0  # regression only
     target_std: float = 1.0
+
+    @property
+    def task(self) -> str:
+        return self.spec.task
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.spec.recipe
 
     @classmethod
     def learn(cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = ()) -> Preprocessor:
@@ -63,7 +70,7 @@ class Preprocessor:
             recipe=recipe,
         )
         warn_unseen(train)
-        return cls(task, recipe, scaler, train.channels, spec, classes, mean, std)
+        return cls(spec, scaler, train.channels, classes, mean, std)
 
     def encode(self, series: Series, *, round_to: int = 1) -> list[Bucket]:
         """Scaled, padded, with paths; targets as the loss wants them."""
@@ -76,13 +83,8 @@ class Preprocessor:
 
     def encode_target(self, target: np.ndarray) -> np.ndarray:
         if self.task == "classification":
+            check_labels(target, self.classes)
             known = {label: i for i, label in enumerate(self.classes)}
-            unknown = sorted({str(v) for v in target.tolist() if v not in known})
-            if unknown:
-                raise InputError(
-                    f"labels that training did not see: {', '.join(unknown)} (too rare for every split? merge or remove them); "
-                    f"known: {', '.join(map(str, self.classes))}"
-                )
             return np.array([known[v] for v in target.tolist()], np.int32)
         if self.task == "forecasting":
             return self.scaler.scale(target)
@@ -113,17 +115,26 @@ class Preprocessor:
             raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
 
     def to_json(self) -> dict[str, Any]:
-        own = {key: getattr(self, key) for key in ("task", "channels", "classes", "target_mean", "target_std")}
-        return {**own, "recipe": self.recipe.to_json(), "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
+        own = {key: getattr(self, key) for key in ("channels", "classes", "target_mean", "target_std")}
+        return {**own, "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
-        parts = {
-            "recipe": Recipe(**data["recipe"]),
-            "scaler": Scaler.from_json(data["scaler"]),
-            "spec": Spec.from_json(data["spec"]),
-        }
+        parts = {"scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
         return cls(**{**data, **parts, "channels": tuple(data["channels"]), "classes": tuple(data["classes"])})
+
+
+def check_labels(target: np.ndarray, classes: Collection[Any]) -> None:
+    """Labels that training does not see cannot be predicted or judged.
+
+    >>> check_labels(np.array(["a"]), ["a", "b"])
+    """
+    unknown = sorted({str(v) for v in target.tolist() if v not in classes})
+    if unknown:
+        raise InputError(
+            f"labels that training did not see: {', '.join(unknown)} (too rare for every split? merge or remove them); "
+            f"known: {', '.join(map(str, classes))}"
+        )
 
 
 def _number_scale(target: np.ndarray) -> tuple[float, float]:

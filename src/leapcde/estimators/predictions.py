@@ -1,0 +1,63 @@
+"""Predictions as a table: one row a sample, or one row a sample and step ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from leapcde.data.columns import Columns
+from leapcde.data.windows import in_steps
+from leapcde.errors import InputError
+from leapcde.estimators.base import Estimator
+from leapcde.estimators.classifier import LeapClassifier
+from leapcde.estimators.forecaster import LeapForecaster
+from leapcde.training.metrics import softmax
+
+
+def predictions_table(estimator: Estimator, table: Any, *, coverage: float | None = None) -> pd.DataFrame:
+    """Predict for every sample of a long table.
+
+    Parameters
+    ----------
+    estimator : Estimator
+        Trained on a table with named `columns`; the target column need not be there.
+    table : pandas or polars table
+        New samples. Columns that training did not use are left out.
+    coverage : float, optional
+        Add the ends of intervals that hold the truth so often.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The id and the prediction; with probabilities for classes, with a row for each step for forecasts.
+    """
+    if coverage is not None and estimator.task == "classification":
+        raise InputError("intervals exist for numbers and forecasts; classes have probabilities instead")
+    series = estimator._new_series(table)
+    raw = estimator.fitted_.raw(series)
+    said = estimator.fitted_.preprocessor.decode(raw)
+    ends = {}
+    if coverage is not None:
+        ends = dict(zip(("lower", "upper"), estimator.around(said, coverage), strict=True))
+    name = Columns.of(estimator.columns).id or "id"
+    ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
+    if isinstance(estimator, LeapForecaster):
+        return _forecasts(estimator, name, ids, said, ends)
+    found = pd.DataFrame({name: ids, "prediction": said})
+    if isinstance(estimator, LeapClassifier):
+        shares = softmax(raw.astype(np.float64)).T
+        return found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares, strict=True)})
+    return found.assign(**ends)
+
+
+def _forecasts(estimator: LeapForecaster, name: str, ids: np.ndarray, said: np.ndarray, ends: dict) -> pd.DataFrame:
+    samples, rows, _ = said.shape
+    horizon = estimator.horizon
+    when = ("step", np.arange(1, rows + 1)) if in_steps(horizon) else ("after", np.asarray(horizon))
+    table = pd.DataFrame({name: np.repeat(ids, rows), when[0]: np.tile(when[1], samples)})
+    for suffix, values in {"": said, **{f" {end}": values for end, values in ends.items()}}.items():
+        for c, channel in enumerate(estimator.fitted_.preprocessor.channels):
+            table[f"{channel}{suffix}"] = values[:, :, c].ravel()
+    return table

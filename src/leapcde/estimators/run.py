@@ -1,0 +1,161 @@
+"""One run: an estimator is trained on a data set, tested once, and everything about it lies in one folder.
+
+config.json           which data, which settings; written before the first epoch
+training.safetensors  what a killed training goes on from
+model.safetensors     the estimator, as `leapcde.load` reads it
+result.json           metrics by split, baselines, history
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leapcde.data.dataset import DataRequest, Dataset
+from leapcde.errors import CheckpointError, InputError
+from leapcde.estimators.base import Estimator
+from leapcde.estimators.intervals import Conformal
+from leapcde.estimators.load import load
+from leapcde.files import json_text, write_text
+from leapcde.models.baselines import baselines_for, fit_baseline
+from leapcde.models.registry import count_parameters
+from leapcde.training.fitted import FittedModel
+from leapcde.training.preprocess import Preprocessor, check_labels
+
+CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
+COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
+
+
+class Result(NamedTuple):
+    """A trained run in numbers."""
+
+    estimator: Estimator
+    metric: str
+    metrics: dict[str, dict[str, float]]  # by split
+    coverage: float | None  # of intervals that promise 90 %; None for classes
+    parameters: int
+    seconds: float
+    stopped: str
+
+
+def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = None, folder: Path | None = None) -> Result:
+    """Train an estimator, judge it on the validation and the test data, and keep everything in a folder.
+
+    Parameters
+    ----------
+    estimator : Estimator
+        With the settings that are asked for; it is trained in place.
+    data : Dataset
+        Weights are chosen by its validation part, which also calibrates intervals.
+    request : DataRequest, optional
+        How to find the same data again; it becomes part of what the folder is bound to.
+    folder : Path, optional
+        A run that is there already goes on from where it was, if it has the same data and settings.
+
+    Returns
+    -------
+    Result
+    """
+    known = [] if data.task != "classification" else np.unique(np.asarray(data.train.target)).tolist()
+
+    def start(settings: dict[str, Any]) -> None:
+        if known and data.test.target is not None:
+            check_labels(data.test.target, known)  # must fail now, not after hours
+        if folder is not None:
+            _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
+
+    checkpoint = None if folder is None else folder / TRAINING
+    estimator.fit(data.train, validation=data.validation, checkpoint=checkpoint, on_start=start)
+    result = _judged(estimator, data)
+    if folder is not None:
+        estimator.save(folder / MODEL)
+        write_text(folder / RESULT, json_text(_summary(folder, result, data), indent=2))
+    return result
+
+
+def open_run(folder: Path) -> tuple[DataRequest, Estimator, dict[str, Any]]:
+    """A finished run: which data it is about, the trained estimator, and the settings of its training.
+
+    >>> open_run(Path("nowhere"))
+    Traceback (most recent call last):
+    leapcde.errors.InputError: there is no run folder nowhere; 'leapcde fit' and 'leapcde train' make one
+    """
+    if not folder.is_dir():
+        raise InputError(f"there is no run folder {folder}; 'leapcde fit' and 'leapcde train' make one")
+    config = _read_config(folder)
+    if not (folder / MODEL).exists():
+        raise CheckpointError(f"the training of {folder} is not finished: repeat the command that made it to go on with it")
+    try:
+        settings = {key: config.pop(key) for key in ("model", "options", "recipe", "train")}
+        request = DataRequest.from_json(config)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / CONFIG} is damaged ({error})") from None
+    return request, load(folder / MODEL), settings
+
+
+def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dict[str, float]]:
+    """Test metrics of what needs no learning, by name."""
+    found, known = {}, preprocessor.encode_target(np.asarray(data.train.target))
+    for name in baselines_for(data.task):
+        model = fit_baseline(name, preprocessor.spec, known)
+        found[name] = FittedModel(preprocessor, model, name, {}).evaluate(data.test)
+    return found
+
+
+def _judged(estimator: Estimator, data: Dataset) -> Result:
+    """Each split is predicted once. Intervals are made of errors on the validation data, which chose the weights: their
+    coverage of the test data says how well they hold."""
+    fitted, covered = estimator.fitted_, None
+    parts = {"validation": data.validation, "test": data.test}
+    outputs = {name: fitted.outputs(part) for name, part in parts.items()}
+    if data.task != "classification":
+        truth = {name: np.asarray(part.target, float) for name, part in parts.items()}
+        said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
+        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"])
+        low, high = estimator.conformal_.around(said["test"], COVERAGE)
+        there = ~np.isnan(truth["test"])
+        covered = float(np.mean(((low <= truth["test"]) & (truth["test"] <= high))[there]))
+    metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
+    seconds = sum(row["seconds"] for row in estimator.history_)
+    return Result(estimator, fitted.metric, metrics, covered, count_parameters(fitted.model), seconds, estimator.stopped_)
+
+
+def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
+    return {
+        "config": _read_config(folder),
+        "dataset_options": data.options,
+        "samples": {name: len(part) for name, part in data.parts.items()},
+        "metric": result.metric,
+        "metrics": result.metrics,
+        "baselines": baseline_metrics(data, result.estimator.fitted_.preprocessor),
+        "coverage of 90 % intervals": result.coverage,
+        "parameters": result.parameters,
+        "seconds": result.seconds,
+        "stopped": result.stopped,
+        "history": result.estimator.history_,
+    }
+
+
+def _bind(folder: Path, config: dict[str, Any]) -> None:
+    """A folder belongs to one data set and one set of settings; another one's results are never overwritten."""
+    text = json_text(config, indent=2)
+    if (folder / CONFIG).exists():
+        if _read_config(folder) != json.loads(text):
+            raise InputError(f"{folder} holds a run with other settings; give another --out, or remove that folder")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is not empty and not a run folder; give another --out")
+    else:
+        write_text(folder / CONFIG, text)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} is not a run folder: it has no {CONFIG}") from None
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged ({error})") from None
