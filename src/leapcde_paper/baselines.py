@@ -1,4 +1,4 @@
-"""Rows that keep a table honest: what takes no training, or only minutes of it with tools that everybody has.
+"""Baselines: what takes no training, or only minutes of it with tools that everybody has. They stand in every table.
 
 `class-prior` and `last-value` need nothing. `boosted-trees` see, of each channel, how often it was observed, its mean, lowest,
 highest and last value. `minirocket` sees the interpolated path on an even grid. `ridge` sees each channel's last value.
@@ -25,10 +25,10 @@ FEWEST_POINTS = 9  # that MiniRocket's kernels span
 Raw = dict[str, np.ndarray]  # by split: class scores, or values in standardised units
 
 
-def rows_for(task: str) -> tuple[str, ...]:
+def baselines_for(task: str) -> tuple[str, ...]:
     """Names of the rows that fit a task.
 
-    >>> rows_for("forecasting")
+    >>> baselines_for("forecasting")
     ('last-value', 'ridge')
     """
     return {"classification": ("class-prior", "boosted-trees", "minirocket"), "forecasting": ("last-value", "ridge")}.get(
@@ -36,10 +36,10 @@ def rows_for(task: str) -> tuple[str, ...]:
     )
 
 
-def is_honest(model: str) -> bool:
+def is_baseline(model: str) -> bool:
     """Whether a name is one of these rows, and not a model that is trained.
 
-    >>> is_honest("ridge"), is_honest("leap")
+    >>> is_baseline("ridge"), is_baseline("leap")
     (True, False)
     """
     return model in _FITS or model in BASELINES
@@ -51,13 +51,13 @@ def is_fixed(model: str) -> bool:
     >>> is_fixed("ridge"), is_fixed("minirocket"), is_fixed("leap")
     (True, False, False)
     """
-    return is_honest(model) and model != "minirocket"
+    return is_baseline(model) and model != "minirocket"
 
 
 def scores(model: str, data: Dataset, recipe: Recipe, seed: int) -> tuple[Preprocessor, Raw]:
     """Raw predictions for validation and test, in the preprocessor that trained models have too."""
     preprocessor = Preprocessor.learn(data.train, data.task, recipe)
-    fit = _FITS.get(model, lambda preprocessor, data, seed: _naive(model, preprocessor, data))
+    fit = _FITS.get(model, lambda preprocessor, data, seed: _plain(model, preprocessor, data))
     return preprocessor, fit(preprocessor, data, seed)
 
 
@@ -85,7 +85,7 @@ def last_values(series: Series) -> np.ndarray:
     return np.where(newest >= 0, found, np.nan)
 
 
-def _naive(model: str, preprocessor: Preprocessor, data: Dataset) -> Raw:
+def _plain(model: str, preprocessor: Preprocessor, data: Dataset) -> Raw:
     made = fit_baseline(model, preprocessor.spec, preprocessor.encode_target(np.asarray(data.train.target)))
     return _of_parts(lambda series: predict(made, preprocessor.encode(series)), data)
 

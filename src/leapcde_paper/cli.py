@@ -1,4 +1,4 @@
-"""`leapcde reproduce`, `rerun` and `report`: the paper's tables and figures, the proof of a number, the page about all."""
+"""`leapcde reproduce`, `rerun`, `collect`, `report` and `compare`: the paper's tables and figures, and their proof."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ def add_commands(app: typer.Typer) -> None:
     """Register them."""
     command(app)(reproduce)
     command(app)(rerun)
+    command(app)(collect)
     command(app)(report)
     command(app)(compare)
 
@@ -49,7 +50,7 @@ def reproduce(
     from leapcde_paper import studies
     from leapcde_paper.reproduce import ask, cells_of, parts
     from leapcde_paper.reproduce import reproduce as make
-    from leapcde_paper.run.config import to_toml
+    from leapcde_paper.run.experiment import to_toml
 
     if not name:
         return _list(studies.STUDIES, as_json)
@@ -82,20 +83,22 @@ def reproduce(
 
 
 def rerun(
-    paths: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Records that 'leapcde reproduce' wrote.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="RECORD...", help="Records: a file, or FOLDER/NAME with how its name begins.")
+    ],
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the cells of records again and compare every figure bit for bit; nothing is kept.
 
-    Example: leapcde rerun results/standard/records/character-trajectories-30-gru-112-*.json
+    Example: leapcde rerun results/standard/character-trajectories-30-gru-112
     """
     from leapcde_paper.reproduce import again, records_of
     from leapcde_paper.run.live import watch_sweep
 
     found = []
-    for old in records_of(paths).values():
+    for old in records_of(paths):
         with watch_sweep(quiet=quiet or as_json) as on_progress:
             found.append(again(old, None if data_dir is None else str(data_dir), on_progress=on_progress))
     if as_json:
@@ -110,6 +113,24 @@ def rerun(
     other = [one["cell"] for one in found if not one["same"]]
     if other:
         raise TrainingError("not the same figures", other)
+
+
+def collect(
+    folder: Annotated[Path, typer.Argument(help="A folder that 'leapcde reproduce' filled.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fold the records of a folder, two files a cell, into three Parquet files; tables and figures stay what they are.
+
+    Example: leapcde collect results/standard
+    """
+    from leapcde_paper.reproduce import collect as fold
+
+    count = fold(folder)
+    if as_json:
+        return print_json({"collected": count, "folder": str(folder)})
+    if not quiet:
+        typer.echo(f"{count} records collected: {folder}")
 
 
 def report(
@@ -142,12 +163,13 @@ def _list(known: dict, as_json: bool) -> None:
 
 def _dry_run(cells: list, out: Path, jobs: int, as_json: bool) -> None:
     from leapcde_paper.run.estimate import estimate, words
-    from leapcde_paper.run.records import FOLDER, read, read_all
-    from leapcde_paper.run.sweep import identify, record_path
+    from leapcde_paper.run.records import read_all
+    from leapcde_paper.run.sweep import identify
 
     todo = identify(cells)
-    known = read_all(out) if (out / FOLDER).is_dir() else []
-    waiting = [job for job in todo if read(record_path(out, job)) is None]
+    known = read_all(out) if out.is_dir() else []
+    there = {record["name"] for record in known}
+    waiting = [job for job in todo if job.name not in there]
     found = estimate(waiting, known)
     rows = [{"cell": job.name, "seconds": seconds} for job, seconds in zip(waiting, found.seconds, strict=True)]
     if as_json:
@@ -167,7 +189,9 @@ def compare(
     drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
     seeds: Annotated[int, typer.Option(min=1, max=5, help="How many of the paper's seeds.")] = 3,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each run.")] = 40,
-    rate: Annotated[float | None, typer.Option(help="Learning rate at the start; default 0.002, for the RNN 0.0005.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Learning rate at the start; default 0.002, for the RNN 0.0005.")
+    ] = None,
     weight_penalty: Annotated[float, typer.Option(help="Times Σ‖θ‖ of what each model regularises.")] = 0.003,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
     data_dir: DataDir = None,
@@ -175,24 +199,24 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Train models side by side, at the paper's sizes and with equal training, and print the table."""
-    from leapcde.cli.run import RunConfig
-    from leapcde.models.registry import MODELS
     from leapcde.training.config import TrainConfig
     from leapcde.training.progress import watch_count
     from leapcde_paper import presets
     from leapcde_paper.compare import compare as compare_all
+    from leapcde_paper.paper_numbers import LABELS
+    from leapcde_paper.run.cell import CellConfig
     from leapcde_paper.tables.table import model_rows
 
-    chosen = names(models) or tuple(name for name, info in MODELS.items() if not info.variant)
+    chosen = names(models) or tuple(LABELS)
     settings = {"epochs": epochs, "weight_penalty": weight_penalty}
     where = None if data_dir is None else str(data_dir)
-    rates = {name: presets.learning_rate(name) if rate is None else rate for name in chosen}
+    rates = {name: presets.usual_rate(name) if learning_rate is None else learning_rate for name in chosen}
     trains = [
         (name, TrainConfig(seed=s, learning_rate=rates[name], **settings))
         for name in chosen
         for s in presets.seeds(data)[:seeds]
     ]
-    configs = [RunConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
+    configs = [CellConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
     with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
         records = compare_all(configs, out, jobs=jobs, on_cells=progress)
     rows = model_rows(records)

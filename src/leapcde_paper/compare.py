@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from leapcde.cli.run import RunConfig
 from leapcde.errors import TrainingError
-from leapcde_paper.run.config import Cell
+from leapcde_paper.run.cell import Cell, CellConfig
 from leapcde_paper.run.sweep import sweep
 
 BUDGET = "own"  # the command's own epochs and rate, not one of the budgets
 
 
 def compare(
-    configs: Sequence[RunConfig], folder: Path, *, jobs: int = 1, on_cells: Callable[[int], None] | None = None
+    configs: Sequence[CellConfig], folder: Path, *, jobs: int = 1, on_cells: Callable[[int], None] | None = None
 ) -> list[dict[str, Any]]:
     """Run every config that has no record in `folder` yet, `jobs` at a time; the records of all, in order.
 

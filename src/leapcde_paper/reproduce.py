@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from leapcde.datasets.registry import find_data_dir, is_name, source_of
+from leapcde.datasets.registry import find_data_dir, source_of
 from leapcde.datasets.source import make_dataset_options
 from leapcde.errors import InputError, LeapError, Problems, TrainingError, choose
 from leapcde.files import atomic, json_text, write_text
@@ -16,12 +16,13 @@ from leapcde_paper import studies
 from leapcde_paper.figures import draw
 from leapcde_paper.figures.figures import figure
 from leapcde_paper.run import records
-from leapcde_paper.run.config import Cell, Experiment, from_toml
+from leapcde_paper.run.cell import Cell
+from leapcde_paper.run.experiment import Experiment, from_toml
 from leapcde_paper.run.records import Record
 from leapcde_paper.run.sweep import Progress, Swept, sweep
 from leapcde_paper.tables import render
 from leapcde_paper.tables.margins import margin_grid, margins
-from leapcde_paper.tables.table import by_key, cell_of, metric_of, table
+from leapcde_paper.tables.table import by_key, metric_of, of_settings, table
 from leapcde_paper.tables.ttests import t_grid, t_tests
 
 TABLES, FIGURES = "tables", "figures"
@@ -66,36 +67,43 @@ def reproduce(
     are there. Returns the sweep and the files written."""
     asked = experiments if only is None else only
     swept = sweep(cells_of(asked), folder, jobs=jobs, cluster=cluster, on_progress=on_progress)
-    there = records.read_all(folder) if (folder / records.FOLDER).is_dir() else []
+    there = records.read_all(folder) if folder.is_dir() else []
     return swept, write_all(experiments, [*there, *swept.records], folder)  # the later of two counts: that of this data
 
 
 def parts(experiments: Sequence[Experiment], models: Sequence[str], seeds: int | None) -> list[Experiment]:
     """The parts of experiments with these models and their first seeds; a model that none of them has is an error."""
-    there = sorted({run.config.model for one in experiments for run in one.runs})
+    there = sorted({setting.config.model for one in experiments for setting in one.settings})
     for model in models:
         choose("model of these tables", model, there)
     return [one.part(models, seeds) for one in experiments]
 
 
-def records_of(paths: Sequence[Path]) -> dict[Path, Record]:
-    """The records that files hold; one error lists all that are none."""
-    found, problems = {}, Problems()
+def records_of(paths: Sequence[Path]) -> list[Record]:
+    """The records that paths mean: a record's own file, or FOLDER/NAME with how the names of collected records begin. One
+    error lists all paths that mean none."""
+    found: list[Record] = []
+    problems = Problems()
     for path in paths:
         try:
-            found[path] = records.parse(path)
+            found += _collected(path) if not path.exists() else [records.parse(path)]
         except (OSError, ValueError, TypeError) as error:
             problems.add(f"{path}: {error}")
     problems.raise_if_any(f"not records; 'leapcde reproduce' writes them to the folder '{records.FOLDER}' of --out")
     return found
 
 
+def _collected(path: Path) -> list[Record]:
+    found = [record for record in records.read_all(path.parent) if record["name"].startswith(path.name)]
+    if not found:
+        raise ValueError(f"no such file, and no record in {path.parent} whose name begins with {path.name!r}")
+    return found
+
+
 def again(old: Record, data_dir: str | None = None, *, on_progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
     """Run the cell of a record once more, somewhere else, and say whether every figure came out the same, bit for bit."""
-    cell = cell_of(old)
-    cell = replace(cell, config=replace(cell.config, data_dir=data_dir))
     with TemporaryDirectory() as folder:
-        swept = sweep([cell], Path(folder), on_progress=on_progress)
+        swept = sweep([Cell.from_json(old, data_dir)], Path(folder), on_progress=on_progress)
     if swept.failures:
         raise TrainingError(f"{old['name']}: {swept.failures[0].message}")
     new = swept.records[0]
@@ -106,10 +114,28 @@ def again(old: Record, data_dir: str | None = None, *, on_progress: Callable[[Pr
     return {"cell": old["name"], **figures, "same": _figures(old) == _figures(new), "changed": changed}
 
 
-def _figures(record: Record) -> str:
+def _figures(record: Record) -> list[Any]:
     """All that was measured, but for time and memory."""
     rows = [{key: value for key, value in row.items() if "seconds" not in key} for row in record["history"]]
-    return json_text([record["metrics"], rows, record["parameters"], record["stopped"]])
+    return [record["metrics"], rows, record["parameters"], record["stopped"]]
+
+
+def collect(folder: Path) -> int:
+    """Fold the records of a folder into a few files; of their arrays stays what some table or figure reads.
+
+    Those are the answers by sample; errors by step of what the t-tests compare; and paths of one seed for each data set.
+    """
+    found = by_key(records.read_all(folder))
+    asked = {one.name: of_settings(one, found) for one in experiments_of(list(found.values()))}
+    tested = {record["id"] for mine in asked.get("t-tests", {}).values() for record in mine}
+    shown = {mine[0]["id"] for mine in asked.get("paths", {}).values() if mine}
+
+    def keep(record: Record, arrays: records.Arrays) -> records.Arrays:
+        left = () if record["id"] in tested else ("error", "sequence")
+        left += () if record["id"] in shown else ("path_", "many_")
+        return {name: array for name, array in arrays.items() if not name.startswith(left)}
+
+    return records.collect(folder, keep)
 
 
 def write_all(experiments: Sequence[Experiment], found: Sequence[Record], folder: Path) -> list[Path]:
@@ -175,18 +201,19 @@ def _from_file(path: Path) -> Experiment:
 def _usable(experiments: list[Experiment], *, strict: bool) -> Asked:
     missing: dict[str, str] = {}
     for one in experiments:
-        for run in one.runs:
-            if run.config.data not in missing and (problem := _problem(one, run.config.data, run.config.dataset_options)):
-                missing[run.config.data] = problem
+        for setting in one.settings:
+            if setting.config.data not in missing and (
+                problem := _problem(one, setting.config.data, setting.config.dataset_options)
+            ):
+                missing[setting.config.data] = problem
     if missing and strict:
         raise InputError("data is missing", list(missing.values()))
-    kept = [replace(one, runs=tuple(run for run in one.runs if run.config.data not in missing)) for one in experiments]
-    return Asked([one for one in kept if one.runs], [f"{data} is left out: {why}" for data, why in missing.items()])
+    there = lambda one: tuple(setting for setting in one.settings if setting.config.data not in missing)
+    kept = [replace(one, settings=there(one)) for one in experiments]
+    return Asked([one for one in kept if one.settings], [f"{data} is left out: {why}" for data, why in missing.items()])
 
 
 def _problem(one: Experiment, data: str, dataset_options: dict[str, Any]) -> str:
-    if not is_name(data):
-        return "" if Path(data).is_file() else f"there is no file {data}"
     try:
         source = source_of(data)
         source.files(find_data_dir(one.data_dir), make_dataset_options(data, source.options, dataset_options))

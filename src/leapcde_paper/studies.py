@@ -10,13 +10,16 @@ from typing import Any
 
 from leapcde.datasets.registry import source_of
 from leapcde.errors import choose
+from leapcde.models.registry import MODELS
 from leapcde_paper import budgets
-from leapcde_paper.baselines import rows_for
+from leapcde_paper.baselines import baselines_for
 from leapcde_paper.budgets import Budget
 from leapcde_paper.paper_numbers import CHARACTERS, LABELS, MUJOCO, SEPSIS, SPEECH
-from leapcde_paper.run.config import Experiment, Run
+from leapcde_paper.presets import TRAINING
+from leapcde_paper.presets import preset as preset_of
+from leapcde_paper.run.experiment import Experiment, Setting
 
-HONEST = {
+BASELINES = {
     "class-prior": "class prior",
     "boosted-trees": "boosted trees on summaries",
     "minirocket": "MiniRocket, interpolated",
@@ -44,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Study:
-    """Rows times columns, and honest rows below where asked for. A smoke budget takes only its `smoke_` rows and columns."""
+    """Rows times columns, and baselines below where asked for. A smoke budget takes only its `smoke_` rows and columns."""
 
     name: str
     title: str
@@ -52,26 +55,27 @@ class Study:
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     note: str = ""
-    honest: bool = False
+    baselines: bool = False
     smoke_rows: tuple[str, ...] = field(default=())
     smoke_columns: tuple[str, ...] = field(default=())
 
     def experiment(self, spend: Budget) -> Experiment:
-        small, rows, columns = spend.samples is not None, self.rows, self.columns
+        small, columns = spend.samples is not None, self.columns
+        rows = tuple(row for row in self.rows if row.model in MODELS)  # one that is not installed has no row
         if small:
             keep = (lambda row: row.label in self.smoke_rows) if self.smoke_rows else (lambda row: row.model in spend.models)
             rows = tuple(filter(keep, rows))
             columns = tuple(column for column in columns if not self.smoke_columns or column.label in self.smoke_columns)
-        runs = [_run(spend, row, column) for column in columns for row in [*rows, *self._honest(column, spend)]]
+        settings = [_setting(spend, row, column) for column in columns for row in [*rows, *self._baselines(column, spend)]]
         notes = [self.note, spend.left_out if small and len(rows) < len(self.rows) else ""]
-        return Experiment(self.name, self.title, self.kind, spend.name, tuple(runs), " ".join(filter(None, notes)))
+        return Experiment(self.name, self.title, self.kind, spend.name, tuple(settings), " ".join(filter(None, notes)))
 
-    def _honest(self, column: Column, spend: Budget) -> list[Row]:
-        names = rows_for(source_of(column.data).task) if self.honest else ()
-        return [Row(HONEST[name], name) for name in names if name != "minirocket" or spend.samples is None]
+    def _baselines(self, column: Column, spend: Budget) -> list[Row]:
+        names = baselines_for(source_of(column.data).task) if self.baselines else ()
+        return [Row(BASELINES[name], name) for name in names if name != "minirocket" or spend.samples is None]
 
 
-def _run(spend: Budget, row: Row, column: Column) -> Run:
+def _setting(spend: Budget, row: Row, column: Column) -> Setting:
     config = budgets.config(spend, column.data, column.drop, row.model, dict(row.options), dict(column.dataset_options))
     own = {key: value for key, value in column.train.items() if spend.name == "standard" or key == "noise"}
     train = replace(config.train, **own)
@@ -81,13 +85,18 @@ def _run(spend: Budget, row: Row, column: Column) -> Run:
     usual = any((column.data, column.drop, column.dataset_options) == (one.data, one.drop, one.dataset_options) for one in SETS)
     leap = budgets.config(spend, column.data, column.drop, LEAP.model, {}, {})
     paths = usual and replace(config, train=leap.train) == leap
-    return Run(row.label, column.label, config, seeds, spend.samples, spend.length, paths)
+    return Setting(row.label, column.label, config, seeds, spend.samples, spend.length, paths)
+
+
+def _speech(training: str) -> dict[str, Any]:
+    """One of the two trainings of Speech Commands, but for what was tuned for each model."""
+    return {key: value for key, value in preset_of("speech-commands")["standard"][training].items() if key not in TRAINING}
 
 
 CT, MJ = "character-trajectories", "mujoco-as-run"
 SETS = (Column(CHARACTERS, CT, 0.3), Column(SPEECH, "speech-commands"), Column(SEPSIS, "sepsis"), Column(MUJOCO, MJ, 0.3))
 PLUS = Row("LEAP+ (ours)", "leap+")
-ALL = (*(Row(LABELS[name], name) for name in budgets.thirteen()), PLUS)
+ALL = (*(Row(label, name) for name, label in LABELS.items()), PLUS)
 LEAP, NCDE = Row("LEAP", "leap"), Row("NCDE", "ncde")
 LAYERS = (
     Row("Learnable layers + GRU-ODE", "layers+gru-ode"),
@@ -121,7 +130,7 @@ def _alphas(values: dict[str, tuple[float, float]]) -> tuple[Row, ...]:
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
-        Study("character", "Character Trajectories, test accuracy", "table", ALL, _dropped(CT), honest=True),
+        Study("character", "Character Trajectories, test accuracy", "table", ALL, _dropped(CT), baselines=True),
         Study(
             "speech",
             "Speech Commands, test accuracy",
@@ -129,7 +138,7 @@ STUDIES: dict[str, Study] = {
             ALL,
             (SETS[1],),
             "Ten other words than the paper's, 5,000 clips.",
-            honest=True,
+            baselines=True,
         ),
         Study(
             "noise",
@@ -137,16 +146,16 @@ STUDIES: dict[str, Study] = {
             "table",
             ALL,
             (
-                Column("with noise", "speech-commands", train=budgets.WITH_NOISE),
-                Column("without noise", "speech-commands", train=budgets.WITHOUT_NOISE),
+                Column("with noise", "speech-commands", train=_speech("training")),
+                Column("without noise", "speech-commands", train=_speech("without_noise")),
             ),
             "Gaussian errors of one deviation in every frame, fresh in every step. In the standard budget 40 epochs of 16 "
             "clips a step with them, 20 of 32 without; its table of Speech Commands has of each model what validation data "
             "prefers.",
             smoke_rows=("NCDE", "LEAP"),
         ),
-        Study("sepsis", "PhysioNet Sepsis, test AUROC", "table", ALL, (SETS[2],), honest=True),
-        Study("mujoco", "MuJoCo, test MSE", "table", ALL, _dropped(MJ), _MUJOCO, honest=True),
+        Study("sepsis", "PhysioNet Sepsis, test AUROC", "table", ALL, (SETS[2],), baselines=True),
+        Study("mujoco", "MuJoCo, test MSE", "table", ALL, _dropped(MJ), _MUJOCO, baselines=True),
         Study(
             "simulations",
             "MuJoCo as the paper's text has it, test MSE",
@@ -154,7 +163,7 @@ STUDIES: dict[str, Study] = {
             ALL,
             _simulated(),
             "10,000 simulations of our own, the first 60 steps of each, split by simulation; the paper has other data.",
-            honest=True,
+            baselines=True,
         ),
         Study(
             "regular",
@@ -163,7 +172,7 @@ STUDIES: dict[str, Study] = {
             ALL,
             (Column(CHARACTERS, CT), Column(MUJOCO, MJ)),
             _MUJOCO,
-            honest=True,
+            baselines=True,
         ),
         Study(
             "t-tests",
@@ -174,7 +183,7 @@ STUDIES: dict[str, Study] = {
             "The paper shows GRU-Δt and NCDE.",
             smoke_rows=("GRU-Δt", "NCDE", "LEAP"),
         ),
-        Study("margins", "LEAP's lead on the same test samples", "table", ALL, SETS[:3], honest=True),
+        Study("margins", "LEAP's lead on the same test samples", "table", ALL, SETS[:3], baselines=True),
         Study(
             "layers-classification",
             "Learnable layers in place of a learned path: classification",
@@ -218,7 +227,7 @@ STUDIES: dict[str, Study] = {
             (LEAP, NCDE, Row("Latent-ODE", "latent-ode")),
             tuple(Column(str(n), MJ, 0.0, {} if n == 10 else {"horizon": n}) for n in LENGTHS),
             _MUJOCO,
-            honest=True,
+            baselines=True,
             smoke_columns=("1", "10"),
         ),
         Study(
@@ -259,12 +268,12 @@ def preset(name: str, budget: str, data_dir: str | None = None) -> Experiment:
     """A table or figure of the paper at a budget.
 
     >>> one = preset("sepsis", "full")
-    >>> one.runs[-3].row, one.runs[0].config.train.epochs, one.runs[0].seeds
+    >>> one.settings[-3].row, one.settings[0].config.train.epochs, one.settings[0].seeds
     ('class prior', 300, (112, 176, 234, 929, 8888))
     """
     choose("table or figure", name, STUDIES)
     return replace(STUDIES[name].experiment(budgets.budget(budget)), data_dir=data_dir)
 
 
-def is_naive_row(label: str) -> bool:
-    return label in HONEST.values()
+def is_baseline_row(label: str) -> bool:
+    return label in BASELINES.values()

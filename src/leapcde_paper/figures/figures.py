@@ -11,9 +11,9 @@ import numpy as np
 
 from leapcde.errors import MissingDependencyError, need
 from leapcde_paper.run import records
-from leapcde_paper.run.config import Experiment
+from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
-from leapcde_paper.tables.table import METRICS, Found, costs, metric_of, of_runs, score, spread
+from leapcde_paper.tables.table import METRICS, Found, costs, metric_of, of_settings, score, spread
 from leapcde_paper.tables.ttests import rank_models
 
 Chart = dict[str, Any]
@@ -38,8 +38,8 @@ def _metric(mine: list[Record]) -> str:
 
 
 def _output_length(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
-    runs = of_runs(experiment, found)
-    series = [_by_number(row, {float(c): runs.get((row, c), []) for c in experiment.columns}) for row in experiment.rows]
+    there = of_settings(experiment, found)
+    series = [_by_number(row, {float(c): there.get((row, c), []) for c in experiment.columns}) for row in experiment.rows]
     return [_chart("MuJoCo", "steps ahead", "test MSE", [one for one in series if one["x"]])]
 
 
@@ -55,9 +55,9 @@ def _by_number(name: str, mine: dict[float, list[Record]]) -> dict[str, Any]:
 
 def _sensitivity(x: str) -> Callable[[Experiment, Found, Path], list[Chart]]:
     def charts(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
-        runs, made = of_runs(experiment, found), []
+        there, made = of_settings(experiment, found), []
         for column in experiment.columns:
-            mine = {float(row): runs.get((row, column), []) for row in experiment.rows}
+            mine = {float(row): there.get((row, column), []) for row in experiment.rows}
             some = next((each for each in mine.values() if each), [])
             made.append(_chart(column, x, _metric(some), [_by_number("LEAP", mine)] if some else [], logx=True))
         return made
@@ -67,7 +67,7 @@ def _sensitivity(x: str) -> Callable[[Experiment, Found, Path], list[Chart]]:
 
 def _paths(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
     made = []
-    for (_, column), mine in of_runs(experiment, found).items():
+    for (_, column), mine in of_settings(experiment, found).items():
         arrays = records.arrays(folder, mine[0]) if mine else {}
         if "path_t" in arrays:
             for c, name in enumerate(mine[0]["channels"][:CHANNELS]):
@@ -82,7 +82,7 @@ def _line(name: str, x: Any, y: Any) -> dict[str, Any]:
 
 def _projected(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
     made = []
-    for (_, column), mine in of_runs(experiment, found).items():
+    for (_, column), mine in of_settings(experiment, found).items():
         arrays = records.arrays(folder, mine[0]) if mine else {}
         if "many_X" in arrays:
             both = np.concatenate([arrays[f"many_{key}"].reshape(len(arrays["many_X"]), -1) for key in ("X", "Y")])
@@ -118,9 +118,9 @@ def _umap() -> Any:
 
 def _curves(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
     made = []
-    runs = of_runs(experiment, found)
+    there = of_settings(experiment, found)
     for column in experiment.columns:
-        firsts = {row: runs[row, column][0] for row in experiment.rows if runs.get((row, column))}
+        firsts = {row: there[row, column][0] for row in experiment.rows if there.get((row, column))}
         firsts = {row: record for row, record in firsts.items() if record["history"]}
         for key, label, log in (("train_loss", "training loss", True), ("", "validation", False)):
             series = [_curve(row, record, key) for row, record in firsts.items()]
@@ -135,9 +135,9 @@ def _curve(row: str, record: Record, key: str) -> dict[str, Any]:
 
 
 def _cost(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
-    runs, made = of_runs(experiment, found), []
+    there, made = of_settings(experiment, found), []
     for column in experiment.columns:
-        mine = {row: runs[row, column] for row in experiment.rows if runs.get((row, column))}
+        mine = {row: there[row, column] for row in experiment.rows if there.get((row, column))}
         for key, label in (("seconds", "seconds an epoch"), ("step_mb", "megabytes of the training step")):
             points = {row: (costs(each)[key], np.mean([score(r) for r in each])) for row, each in mine.items()}
             series = [_line(row, [x], [y]) for row, (x, y) in points.items() if x]

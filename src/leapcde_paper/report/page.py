@@ -17,7 +17,7 @@ from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures.figures import figure
 from leapcde_paper.reproduce import experiments_of, grid_of, read_found
 from leapcde_paper.run import records
-from leapcde_paper.run.config import Experiment
+from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
 from leapcde_paper.tables import render
 from leapcde_paper.tables.differences import against_paper
@@ -44,7 +44,7 @@ def page(found: Sequence[Record], folder: Path) -> str:
     data = {"figures": _rounded(figures), "paths": _paths(experiments, found, folder)}
     sets = sorted({record["dataset"] for record in found})
     parts = [_intro(found, sets), _nav(), _section("tables", "Tables", "".join(html for _, html in tables))]
-    places = {run.column: run.config.data for one in experiments for run in one.runs}
+    places = {setting.column: setting.config.data for one in experiments for setting in one.settings}
     parts.append(_section("figures", "Figures", "".join(_figure(i, one, places) for i, one in enumerate(figures))))
     parts += [
         _section("paths", "The paths", _EXPLORER),
@@ -85,7 +85,7 @@ def _wilcoxon(chart: dict[str, Any]) -> str:
 
 
 def _sets(one: Experiment) -> str:
-    return " ".join(dict.fromkeys(run.config.data for run in one.runs))
+    return " ".join(dict.fromkeys(setting.config.data for setting in one.settings))
 
 
 def _section(name: str, title: str, content: str) -> str:

@@ -10,7 +10,7 @@ from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures import draw
 from leapcde_paper.figures.figures import figure
 from leapcde_paper.reproduce import experiments_of, grid_of, read_found
-from leapcde_paper.run.config import Experiment
+from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
 from leapcde_paper.tables import render
 from leapcde_paper.tables.differences import against_paper

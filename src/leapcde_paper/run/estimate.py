@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leapcde_paper.baselines import is_honest
+from leapcde_paper.baselines import is_baseline
 from leapcde_paper.run.records import Record
 from leapcde_paper.run.sweep import Job
 
@@ -45,7 +45,7 @@ def words(seconds: float) -> str:
 
 def _seconds(job: Job, speeds: list[tuple[tuple[str, str, str], float]]) -> tuple[float, bool]:
     config, small = job.cell.config, job.cell.samples is not None
-    if is_honest(config.model):
+    if is_baseline(config.model):
         return 1.0 if small else 20.0, False
     place = (config.data, config.model, job.cell.budget)
     same = [speed for at, speed in speeds if at == place] or [speed for at, speed in speeds if at[:2] == place[:2]]

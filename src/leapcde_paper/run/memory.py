@@ -11,7 +11,9 @@ from pathlib import Path
 
 import jax
 
-from leapcde.training.fitted import Trainer
+from leapcde.data.series import Series
+from leapcde.training.config import TrainConfig
+from leapcde.training.fitted import FittedModel
 from leapcde.training.loop import compiled_steps
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -26,12 +28,12 @@ def forget_programs() -> None:
         gc.collect()
 
 
-def step_bytes(trainer: Trainer) -> int:
+def step_bytes(fitted: FittedModel, train: Series, config: TrainConfig) -> int:
     """Bytes of the compiled training step, the largest of its buckets: arguments, results and what lies between them.
 
     Asked in the process that has trained, this costs next to nothing: the step is compiled already.
     """
-    steps = compiled_steps(trainer.model, trainer.preprocessor.task, trainer.train, trainer.config)
+    steps = compiled_steps(fitted.model, fitted.preprocessor.task, fitted.preprocessor.encode(train), config)
     return max(_total(step.memory_analysis()) for step in steps)
 
 

@@ -1,6 +1,7 @@
 """Records: one JSON a finished cell, and beside it a small file of arrays where figures and tests need more than numbers.
 
 Records are written whole, once, and never changed. One that cannot be read is reported, put aside, and its cell is run again.
+`collect` folds them into a few Parquet files; whoever reads a folder sees both.
 """
 
 from __future__ import annotations
@@ -10,23 +11,24 @@ import os
 import platform
 import subprocess
 import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from leapcde.errors import InputError, LeapWarning
 from leapcde.files import json_text, load_file, save_file, write_text
-from leapcde_paper.run.config import Cell
+from leapcde_paper.run import collected
+from leapcde_paper.run.cell import Cell
 
-SCHEMA = 2
+SCHEMA = 3
 FOLDER, ARRAYS = "records", "arrays"
 LIBRARIES = ("leapcde", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scikit-learn")
 KEYS = ("schema", "id", "key", "dataset", "drop", "model", "seed", "budget", "metric", "metrics", "history", "config")
-
-
 KEYS += ("parameters", "memory", "seconds", "versions", "commit", "data_hash")
 
 
@@ -69,21 +71,45 @@ def parse(path: Path) -> Record:
     return record
 
 
+def find(folder: Path, name: str) -> Record | None:
+    """The record of a cell in a folder, on its own or collected; None if there is none."""
+    return read(folder / FOLDER / f"{name}.json") or collected.read_record(folder, name)
+
+
 def read_all(folder: Path) -> list[Record]:
     """All records of a folder, in the order of their names."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; 'leapcde reproduce' makes one")
     home = folder / FOLDER if (folder / FOLDER).is_dir() else folder
-    found = [read(path) for path in sorted(home.glob("*.json"))]
-    return [record for record in found if record is not None]
+    alone = {path.stem: record for path in home.glob("*.json") if (record := read(path)) is not None}
+    there = {record["name"]: record for record in collected.read_records(folder)}
+    return [record for _, record in sorted({**there, **alone}.items())]
 
 
 def arrays(folder: Path, record: Record) -> Arrays:
-    """The arrays beside a record; empty if it has none."""
+    """The arrays that belong to a record; empty if there are none."""
     if not record.get("arrays"):
         return {}
+    if record["arrays"] == collected.ARRAYS:
+        return collected.read_arrays(folder, record)
     found, _ = load_file(folder / FOLDER / record["arrays"], ARRAYS)
     return {key.removeprefix(f"{ARRAYS}/")[2:-2]: value for key, value in found.items()}
+
+
+def collect(folder: Path, keep: Callable[[Record, Arrays], Arrays] = lambda record, arrays: arrays) -> int:
+    """Fold the records that lie alone into the collected ones, of their arrays what `keep` says; how many there were.
+
+    The files go when everything is written: a kill in between leaves records in both forms, which are the same.
+    """
+    with FileLock(folder / f".{collected.CELLS}.lock"):
+        alone = [path for path in (folder / FOLDER).glob("*.json") if read(path) is not None]
+        every = {record["name"]: (record, keep(record, arrays(folder, record))) for record in read_all(folder)}
+        collected.write(folder, every)
+        for path in alone:
+            path.unlink()
+            path.with_suffix(".safetensors").unlink(missing_ok=True)
+    (folder / f".{collected.CELLS}.lock").unlink(missing_ok=True)
+    return len(alone)
 
 
 @cache

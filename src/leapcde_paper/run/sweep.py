@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 
 from leapcde.errors import InputError, LeapError, choose, need
 from leapcde.models.registry import MODELS
-from leapcde_paper import baselines as honesty
+from leapcde_paper.baselines import is_baseline
 from leapcde_paper.run import records
-from leapcde_paper.run.cell import LOCKS, cell_data, compute_on_one_thread, hash_of, is_running, run_cell
-from leapcde_paper.run.config import Cell
+from leapcde_paper.run.cell import Cell
+from leapcde_paper.run.data import cell_data, hash_of
 from leapcde_paper.run.memory import forget_programs
 from leapcde_paper.run.records import Record
+from leapcde_paper.run.work import LOCKS, compute_on_one_thread, is_running, run_cell
 
 MOST_LOSSES = 3  # times in a row that workers may die without a single cell being finished
 
@@ -70,7 +71,7 @@ def sweep(
 ) -> Swept:
     """Run every cell that has no record in `folder` yet. `cluster` is the address of a Dask scheduler."""
     todo = identify(cells)
-    done = {job.name: found for job in todo if (found := records.read(record_path(folder, job))) is not None}
+    done = {job.name: found for job in todo if (found := records.find(folder, job.name)) is not None}
     failures: dict[str, Failure] = {}
     waiting = lambda: [job for job in todo if job.name not in done and job.name not in failures]
     running = lambda: [job.name for job in waiting() if is_running(folder / LOCKS / job.name)]
@@ -88,7 +89,7 @@ def sweep(
                         done[name] = outcome
                 tell()
         except _lost_workers() as error:
-            done |= {job.name: found for job in waiting() if (found := records.read(record_path(folder, job))) is not None}
+            done |= {job.name: found for job in waiting() if (found := records.find(folder, job.name)) is not None}
             losses = losses + 1 if len(done) == before else 0
             if losses == MOST_LOSSES:
                 message = (
@@ -102,7 +103,7 @@ def sweep(
 def identify(cells: Sequence[Cell]) -> list[Job]:
     """Each cell with the hash of its data, every one once."""
     for cell in cells:
-        if not honesty.is_honest(cell.config.model):
+        if not is_baseline(cell.config.model):
             choose("model", cell.config.model, MODELS)
     seen: dict[str, tuple[str, int]] = {}
     found: dict[str, Job] = {}
@@ -119,11 +120,7 @@ def identify(cells: Sequence[Cell]) -> list[Job]:
 def data_key(cell: Cell) -> str:
     """Cells with the same key see the same data."""
     config = cell.config
-    return repr((config.data, config.drop, sorted(config.dataset_options.items()), config.columns, cell.samples, cell.length))
-
-
-def record_path(folder: Path, job: Job) -> Path:
-    return folder / records.FOLDER / f"{job.name}.json"
+    return repr((config.data, config.drop, sorted(config.dataset_options.items()), cell.samples, cell.length))
 
 
 def batches(jobs: Sequence[Job]) -> list[list[Job]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leapcde_paper.paper_numbers import TABLES
-from leapcde_paper.run.config import Experiment
+from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.tables.table import Found, table
 
 _BUDGET = {

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from leapcde_paper.run import records
-from leapcde_paper.run.config import Experiment
+from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
 from leapcde_paper.tables.render import Grid, Text
 from leapcde_paper.tables.statistics import Lead, lead
-from leapcde_paper.tables.table import Found, metric_of, of_runs
+from leapcde_paper.tables.table import Found, metric_of, of_settings
 from leapcde_paper.tables.ttests import OURS
 
 
 def margins(experiment: Experiment, found: Found, folder: Path) -> dict[str, Any] | None:
     """LEAP's lead by column and row. None where LEAP or all others are missing."""
-    runs = of_runs(experiment, found)
+    there = of_settings(experiment, found)
     leads: dict[str, dict[str, Any]] = {}
     for column in experiment.columns:
-        mine = {row: runs[row, column] for row in experiment.rows if runs.get((row, column))}
+        mine = {row: there[row, column] for row in experiment.rows if there.get((row, column))}
         ours = mine.pop(OURS, None)
         leads[column] = {row: _lead(ours, other, folder)._asdict() for row, other in mine.items()} if ours else {}
     about = {"name": experiment.name, "title": experiment.title, "budget": experiment.budget, "note": experiment.note}
@@ -29,7 +29,7 @@ def margins(experiment: Experiment, found: Found, folder: Path) -> dict[str, Any
 
 def _lead(ours: Sequence[Record], other: Sequence[Record], folder: Path) -> Lead:
     mine, its = ([records.arrays(folder, record) for record in each] for each in (ours, other))
-    return lead(metric_of(ours[0]), mine[0]["truth"], [one["scores"] for one in mine], [one["scores"] for one in its])
+    return lead(metric_of(ours[0]), mine[0]["truth"], [one["answer"] for one in mine], [one["answer"] for one in its])
 
 
 def margin_grid(found: dict[str, Any]) -> Grid:

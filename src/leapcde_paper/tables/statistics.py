@@ -48,7 +48,8 @@ class Lead(NamedTuple):
 
 
 def lead(metric: str, truth: np.ndarray, ours: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> Lead:
-    """How far `ours` is ahead in accuracy or AUROC on the same samples; both are class scores, one array a seed.
+    """How far `ours` is ahead in accuracy or AUROC on the same samples; both are one array a seed: class scores, or what
+    they come to, the class (accuracy) or the score of the second of two (AUROC).
 
     The interval is for other samples of the same kind. An AUROC is a mean over positives of how many negatives lie below,
     and over negatives of how many positives lie above: its variance is the sum of both means' (DeLong).
@@ -69,8 +70,8 @@ def lead(metric: str, truth: np.ndarray, ours: Sequence[np.ndarray], other: Sequ
 def _parts(metric: str, truth: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:
     """Numbers by sample whose mean is the metric: of all samples, or of positives and, the other way round, negatives."""
     if metric == "accuracy":
-        return [(scores.argmax(1) == truth).astype(float)]
-    score = scores[:, 1] - scores[:, 0]
+        return [((scores if scores.ndim == 1 else scores.argmax(1)) == truth).astype(float)]
+    score = scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]
     positive, negative = np.sort(score[truth == 1]), np.sort(score[truth == 0])
     below = lambda some, of: (np.searchsorted(of, some, "left") + np.searchsorted(of, some, "right")) / (2 * len(of))
     return [below(score[truth == 1], negative), 1 - below(score[truth == 0], positive)]

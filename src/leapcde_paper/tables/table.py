@@ -10,9 +10,9 @@ import numpy as np
 from leapcde.training.metrics import LOWER_IS_BETTER
 from leapcde_paper import paper_numbers as paper
 from leapcde_paper.baselines import is_fixed
-from leapcde_paper.run.config import Cell, Experiment
+from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
-from leapcde_paper.studies import HONEST
+from leapcde_paper.studies import BASELINES
 from leapcde_paper.tables.statistics import same_as_best
 
 Found = dict[str, Record]  # by key of the cell
@@ -34,7 +34,7 @@ def score(record: Record) -> float:
     return float("nan") if found is None else found
 
 
-def of_runs(experiment: Experiment, found: Found) -> dict[tuple[str, str], list[Record]]:
+def of_settings(experiment: Experiment, found: Found) -> dict[tuple[str, str], list[Record]]:
     """The records that there are, by row and column, in the order of the seeds."""
     made: dict[tuple[str, str], list[Record]] = {}
     for row, column, cell in experiment.entries():
@@ -46,16 +46,16 @@ def of_runs(experiment: Experiment, found: Found) -> dict[tuple[str, str], list[
 
 def table(experiment: Experiment, found: Found) -> dict[str, Any]:
     """A table as plain data: what Markdown, LaTeX, HTML and the report are written from."""
-    runs, columns = of_runs(experiment, found), []
+    there, columns = of_settings(experiment, found), []
     for label in experiment.columns:
-        mine = {row: runs.get((row, label), []) for row in experiment.rows}
+        mine = {row: there.get((row, label), []) for row in experiment.rows}
         columns.append({"label": label, **_column(experiment.name, label, mine)})
     about = {"name": experiment.name, "title": experiment.title, "budget": experiment.budget, "note": experiment.note}
-    about |= {"rows": experiment.rows, "baselines": list(HONEST.values()), "columns": columns}
+    about |= {"rows": experiment.rows, "baselines": list(BASELINES.values()), "columns": columns}
     return {
         **about,
-        "cells": sum(len(run.seeds) for run in experiment.runs),
-        **spent([one for each in runs.values() for one in each]),
+        "cells": sum(len(setting.seeds) for setting in experiment.settings),
+        **spent([one for each in there.values() for one in each]),
     }
 
 
@@ -143,8 +143,3 @@ def model_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
         own |= {"lowest": min(found["scores"]), "seeds": len(mine), "seconds_per_epoch": spent["seconds"]}
         rows.append({**own, "parameters": first["parameters"], "paper": paper.figure(first["dataset"], first["drop"], model)})
     return rows
-
-
-def cell_of(record: Record) -> Cell:
-    """The settings a record was made with."""
-    return Cell.from_json({key: record[key] for key in ("config", "budget", "samples", "length", "paths")})

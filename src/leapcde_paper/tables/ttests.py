@@ -9,19 +9,19 @@ import numpy as np
 
 from leapcde_paper import paper_numbers as paper
 from leapcde_paper.run import records
-from leapcde_paper.run.config import Experiment
+from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
 from leapcde_paper.tables.render import Grid, Text, number
 from leapcde_paper.tables.statistics import RESAMPLES, Ranks, cluster_bootstrap, paired_t, ranks
-from leapcde_paper.tables.table import Found, metric_of, of_runs, score
+from leapcde_paper.tables.table import Found, metric_of, of_settings, score
 
 OURS = "LEAP"
 
 
 def t_tests(experiment: Experiment, found: Found, folder: Path) -> dict[str, Any] | None:
     """Both tests of LEAP against every other row, by steps ahead. None where LEAP or all others are missing."""
-    runs = of_runs(experiment, found)
-    errors = {row: _errors(mine, folder) for (row, _), mine in runs.items() if mine}
+    there = of_settings(experiment, found)
+    errors = {row: _errors(mine, folder) for (row, _), mine in there.items() if mine}
     if OURS not in errors or len(errors) < 2:
         return None
     ours, sequence = errors.pop(OURS)
@@ -74,10 +74,10 @@ def t_grid(tests: dict[str, Any]) -> Grid:
 
 def rank_models(experiment: Experiment, found: Found) -> tuple[Ranks, dict[str, list[float]]] | None:
     """Ranks of the models that have a score on every data set of the experiment."""
-    runs = of_runs(experiment, found)
+    there = of_settings(experiment, found)
     scores, higher = {}, []
     for row in experiment.rows:
-        mine = [runs.get((row, column), []) for column in experiment.columns]
+        mine = [there.get((row, column), []) for column in experiment.columns]
         if all(mine):
             scores[row] = [float(np.mean([score(record) for record in each])) for each in mine]
             higher = [not metric_of(each[0]).startswith("mse") for each in mine]
