@@ -44,6 +44,7 @@ def test_the_papers_thirteen_and_its_ablations_are_there():
     assert {*PAPER, "ncde", "ancde", "leap"} == {name for name, info in MODELS.items() if not info.variant}
     assert {name for name, info in MODELS.items() if info.variant} == {
         "leap+",
+        "leap:restart",
         *(f"layers+{of}" for of in ("gru-ode", "ode-rnn", "ncde")),
     }
 

@@ -69,6 +69,7 @@ def prefixes(series, sample: int):
         ("gru-dt", Recipe("linear")),
         ("gru-d", Recipe("natural", intensity=True)),
         ("ode-rnn", Recipe("linear")),
+        ("leap:restart", Recipe("hermite")),
     ],
 )
 def test_equals_batch_at_every_prefix(data, model, recipe):
@@ -146,9 +147,11 @@ def test_refuses_what_is_not_causal(data):
             stream.open_stream(untrained(data, "leap", recipe, **options), static=[0.0, 0.0])
     with pytest.raises(InputError, match="trained with steps=None"):
         stream.open_stream(untrained(data, "ncde", steps=8), static=[0.0, 0.0])
+    with pytest.raises(InputError, match="fixed solver"):
+        stream.open_stream(untrained(data, "ode-rnn", solver="adaptive-tsit5"), static=[0.0, 0.0])
     with pytest.raises(InputError, match="'leap\\+' needs the whole path"):
         stream.open_stream(untrained(data, "leap+"), static=[0.0, 0.0])
-    with pytest.raises(InputError, match="'latent-ode' cannot be streamed; 'leap'"):
+    with pytest.raises(InputError, match=r"'latent-ode' cannot be streamed; these can: .*'gru'.*'ncde', 'leap'"):
         stream.open_stream(untrained(data, "latent-ode"), static=[0.0, 0.0])
 
 
@@ -169,7 +172,7 @@ def test_a_forecaster_streams_its_window():
 
 def test_a_model_may_bring_its_own_protocol(data):
     """`Streamable`: begin, advance, answer. Here a model that counts what it saw."""
-    plain = untrained(data)
+    plain = untrained(data, "gru-ode")
 
     class Counting(type(plain.model)):
         def begin(self, batch):

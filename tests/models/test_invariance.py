@@ -114,8 +114,8 @@ def decoded(model, h, z):
 
     def joint(state, dt):
         h, z = state
-        f = model.f(h, dt)
-        return f * dt, model.g(z, model.J_m(h, f) * dt)
+        f = model.f(h)
+        return f * dt, model.g(z, model.J_m(f) * dt)
 
     return solve(joint, (h, z), join_linear(t, t[..., None]), Solver("rk4"))[0]
 

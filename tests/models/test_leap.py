@@ -40,7 +40,7 @@ def double(model):
 
 
 def model_of(name="leap", **options):
-    random = {"swings": 0.0} if name == "leap" else {}  # leap+ has no other start
+    random = {} if name == "leap+" else {"swings": 0.0}  # leap+ has no other start
     model = build(name, SPEC, seed=3, **{**SMALL, **FINE, **random, **options})
     # Larger weights than at the start of training, so that no term of the equations is negligible.
     return jax.tree.map(lambda a: 1.5 * a if eqx.is_inexact_array(a) else a, double(model))
@@ -142,7 +142,7 @@ def test_h_starts_as_oscillators(hidden, f_width):
     h = np.random.default_rng(0).normal(size=(8, hidden))
     first, last = model.f.net.layers
     rest = np.maximum(dense(first, h)[:, 2 * held :], 0) @ np.asarray(last.weight)[2 * held :]
-    found = np.arctanh(np.asarray(model.f(jnp.asarray(h), jnp.zeros((8, 1)))))
+    found = np.arctanh(np.asarray(model.f(jnp.asarray(h))))
     np.testing.assert_allclose(found, h @ A + rest, atol=1e-4)
     assert np.abs(np.asarray(last.weight)[2 * held :]).sum() > 0 or f_width == 2 * held
 
@@ -191,7 +191,8 @@ def _any_slope(part) -> bool:
 
 def test_joint_solve_and_prediction(case):
     batch, model, want = case
-    _, z, _, _ = eqx.filter_jit(model.solve)(model.course(batch), None)
+    paced = model.course(batch)
+    _, z, _, _ = eqx.filter_jit(model.decode)(model.encode(paced), paced, None)
     np.testing.assert_allclose(z, [w["z"] for w in want], atol=1e-5)
     np.testing.assert_allclose(run(model, batch).prediction, [w["logits"] for w in want], atol=1e-5)
 
@@ -208,7 +209,8 @@ def test_learned_path(case):
 def test_leap_plus_adds_what_it_learned_to_the_observed_path():
     """dz = g(z) (dX + J_m f dt), with X linear between the decoder's steps, and Y = X + m(h)."""
     b, batch = 2, batch_of()
-    model = model_of("leap+", decoder_steps=20, probe="exact", solver_options={"substeps": 32})
+    plus = model_of("leap+", decoder_steps=20, probe="exact", solver_options={"substeps": 32})
+    model = plus.leap
     X, e = encoded(model, batch, b)
     grid = np.linspace(0.0, float(batch.obs.times[b, -1]), 21)
     points, W = np.array([X(q) for q in grid]), np.asarray(model.m.weight)
@@ -219,10 +221,10 @@ def test_leap_plus_adds_what_it_learned_to_the_observed_path():
         states.append(solve_ivp(move, (start, end), states[-1], rtol=1e-9, atol=1e-10).y[:, -1])
 
     @eqx.filter_jit
-    def found(model, batch, times):
-        return model.solve(model.course(batch), None)[1], model.learned_path(batch).evaluate(times)
+    def found(plus, batch, times):
+        return plus.decode(plus.leap.course(batch), None)[1], plus.learned_path(batch).evaluate(times)
 
-    z, Y = found(model, batch, jnp.tile(grid, (4, 1)))
+    z, Y = found(plus, batch, jnp.tile(grid, (4, 1)))
     np.testing.assert_allclose(z[b], states[-1][6:], atol=1e-5)
     np.testing.assert_allclose(Y[b], points + dense(model.m, np.array(states)[:, :6]), atol=1e-5)
 
@@ -248,7 +250,8 @@ def test_hutchinson_noise_averages_to_the_exact_trace(case):
 def test_restart_density_against_an_oracle():
     """Each interval starts at the minimum-norm preimage of X(t_{i−1}), so that m maps it back onto X."""
     batch = batch_of(1)
-    model = model_of(probe="exact", density="restart", solver_options={"substeps": 200})  # relu: the trace has jumps
+    restart = model_of("leap:restart", probe="exact", solver_options={"substeps": 200})  # relu: the trace has jumps
+    model = restart.leap
     W, b = np.asarray(model.m.weight), np.asarray(model.m.bias)
     X = np.asarray(batch.X.evaluate(batch.obs.times))
     times = np.asarray(batch.obs.times) * model.pace
@@ -261,8 +264,19 @@ def test_restart_density_against_an_oracle():
             rate = lambda q, s: [*f_of(model, s[:6]), trace_of(model, s[:6])]
             total += solve_ivp(rate, (times[j, i - 1], times[j, i]), [*h0, 0.0], max_step=0.01).y[6, -1]
         want.append(total)
-    found = eqx.filter_jit(model.restarted)(batch, jax.random.key(0))
+    found = eqx.filter_jit(restart.restarted)(batch, jax.random.key(0))
     np.testing.assert_allclose(found, want, rtol=2e-3, atol=2e-3)
+
+
+def test_restart_changes_the_density_and_nothing_else():
+    """The penalty is α's part of LEAP's and β/N times the sum of the restarted integrals; predictions are LEAP's."""
+    batch, key, coarse = batch_of(1), jax.random.key(0), {"decoder_steps": 6, "solver_options": {"substeps": 1}}
+    restart, without = model_of("leap:restart", **coarse), model_of(beta=0.0, **coarse)
+    rows = np.asarray(batch.obs.mask).max(-1).sum(-1)
+    integral = np.asarray(restart.restarted(restart.leap.course(batch), key))
+    want = run(without, batch, key).penalty + 0.3 * np.mean(integral / rows)
+    np.testing.assert_allclose(run(restart, batch, key).penalty, want, rtol=1e-9)
+    np.testing.assert_array_equal(run(restart, batch).prediction, run(without, batch).prediction)
 
 
 def test_gradients_equal_finite_differences():
@@ -299,11 +313,9 @@ def test_alpha_term_reaches_f_m_k_and_phi_h():
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({"mapping": "mlp"}, marks=pytest.mark.slow),
-        pytest.param({"timed": True}, marks=pytest.mark.slow),
-        {"tie": "all"},
-        pytest.param({"noise": "gaussian"}, marks=pytest.mark.slow),
-        {"density": "restart"},
+        {"name": "leap:restart"},
+        {"name": "leap+"},
+        pytest.param({"probe": "gaussian"}, marks=pytest.mark.slow),
         pytest.param({"decoder_steps": None}, marks=pytest.mark.slow),
         pytest.param({"solver": "adaptive-tsit5", "solver_options": {}}, marks=pytest.mark.slow),
         pytest.param({"linear_first": True, "g_depth": 3, "g_activation": "elu"}, marks=pytest.mark.slow),
@@ -312,7 +324,8 @@ def test_alpha_term_reaches_f_m_k_and_phi_h():
 )
 def test_every_option_gives_finite_gradients(options):
     base = {**SMALL, "decoder_steps": 6, "solver": "midpoint"}
-    model, batch = build("leap", SPEC, **{**base, **options}), batch_of()
+    name = options.get("name", "leap")
+    model, batch = build(name, SPEC, **{**base, **{key: value for key, value in options.items() if key != "name"}}), batch_of()
 
     def loss(model):
         prediction, penalty = model(batch, key=jax.random.key(0))
@@ -332,18 +345,13 @@ def test_steps_at_every_knot_converge_to_the_fine_grid(case):
     assert jnp.abs(found - fine).max() < 2e-6 * jnp.abs(fine).max()
 
 
-@pytest.mark.parametrize("density", ["trajectory", "restart"])
-def test_a_single_observation(density):
+@pytest.mark.parametrize("name", ["leap", "leap:restart"])
+def test_a_single_observation(name):
     batch = jax.tree.map(lambda a: a[:, :1] if a.ndim > 1 and a.shape[1] == 17 else a, batch_of().obs)
     batch = Batch(batch, fit_path(batch, "natural"))
-    model = double(build("leap", SPEC, **{**SMALL, "decoder_steps": 4}, density=density))
+    model = double(build(name, SPEC, **{**SMALL, "decoder_steps": 4}))
     gradient = eqx.filter_jit(eqx.filter_grad(lambda m: jnp.sum(m(batch, key=jax.random.key(0)).prediction ** 2)))(model)
     assert all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(gradient))
-
-
-def test_a_mapping_without_preimage_cannot_restart():
-    with pytest.raises(InputError, match="trajectory"):
-        build("leap", SPEC, mapping="mlp", density="restart")
 
 
 def test_unknown_options_are_listed():

@@ -22,8 +22,8 @@ from leapcde.paths.transform import averaged, clock_path
 def observations(seed: int, batch_size=4, length=17, channels=3, keep=0.5, padding=0, gaps=(0.05, 2.0)) -> Padded:
     """Irregular times, missing values, and the hard cases: a channel with no, one and two observations."""
     rng = np.random.default_rng(seed)
-    times = np.cumsum(rng.uniform(*gaps, (batch, length)), 1)
-    mask = (rng.random((batch, length, channels)) < keep).astype(float)
+    times = np.cumsum(rng.uniform(*gaps, (batch_size, length)), 1)
+    mask = (rng.random((batch_size, length, channels)) < keep).astype(float)
     mask[0, :, 0] = 0
     mask[1, :, 0] = 0
     mask[1, length // 2, 0] = 1
@@ -153,8 +153,8 @@ def test_a_single_observation_is_a_constant_path(interpolation):
     assert path.values[0, -1, -2:].tolist() == [5.0, 0.0]
 
 
-def test_unknown_scheme_is_named():
-    with pytest.raises(InputError, match=r"no path 'cubic'.*natural"):
+def test_an_unknown_interpolation_is_named():
+    with pytest.raises(InputError, match=r"no interpolation 'cubic'.*natural"):
         fit_path(observations(0), "cubic")
 
 
@@ -166,4 +166,4 @@ def test_fitting_is_vectorised(data_dir):
     path = jax.block_until_ready(jax.jit(lambda o: fit_path(o, "natural"))(obs._replace(target=None)))
     assert path.values.shape == (2858, obs.length, 4)
     assert np.isfinite(np.asarray(path.left)).all()
-    print(f"trained in {time.perf_counter() - began:.2f} s, compilation included")  # speed is no assertion
+    print(f"fitted in {time.perf_counter() - began:.2f} s, compilation included")  # speed is no assertion
