@@ -16,10 +16,11 @@ import numpy as np
 import psutil
 import pytest
 from aeon.datasets import load_basic_motions
+from leapcde.cli.run import RunConfig, load_data, run
+from leapcde_paper.run.config import Cell
 from test_sweep import check, honest, kill, numbers, state, trained, two_dask_workers
 
 from leapcde.cli.demo import demo
-from leapcde.cli.run import RunConfig, load_data, run
 from leapcde.data.series import join
 from leapcde.datasets import describe, hopper, mujoco
 from leapcde.datasets import registry as datasets
@@ -36,7 +37,6 @@ from leapcde_paper.figures.figures import project
 from leapcde_paper.presets import paper_options
 from leapcde_paper.reproduce import ask, reproduce
 from leapcde_paper.run.cell import LOCKS, is_running
-from leapcde_paper.run.config import Cell
 from leapcde_paper.run.sweep import sweep
 from leapcde_paper.studies import preset
 

@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 from leapcde.cli.run import RunConfig
-from leapcde.files import json_text, write_text
 from leapcde_paper.run.config import public
+
+from leapcde.files import json_text, write_text
 from leapcde_paper.run.records import FOLDER, SCHEMA
 from leapcde_paper.run.sweep import identify
 from leapcde_paper.studies import preset

@@ -17,8 +17,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from leapcde.cli.run import RunConfig, load_data, trainer_of
+
 from leapcde.files import json_text, write_text
 from leapcde.models.base import Model, Output
 from leapcde.models.leap import Leap

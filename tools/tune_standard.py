@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-
 from leapcde.cli.run import RunConfig
 from leapcde.cli.tune import Space, search
+from leapcde_paper.run.config import Cell
+
 from leapcde.files import json_text, write_text
 from leapcde.models.registry import MODELS as REGISTRY
 from leapcde.training.metrics import LOWER_IS_BETTER
 from leapcde_paper import budgets
 from leapcde_paper.run.cell import cell_data
-from leapcde_paper.run.config import Cell
 from leapcde_paper.run.memory import forget_programs
 
 ROOT = Path(__file__).parent.parent

@@ -10,10 +10,10 @@ import numpy as np
 import optuna
 import pandas as pd
 import pytest
-
-from leapcde.cli import tune as module
 from leapcde.cli.own import own_run
 from leapcde.cli.run import RunConfig, open_run
+
+from leapcde.cli import tune as module
 from leapcde.data.files import Columns
 from leapcde.errors import InputError
 from leapcde.paths.batch import Recipe

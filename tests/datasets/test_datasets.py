@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from leapcde.cli.run import RunConfig, load_data
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from leapcde.cli import main as cli
-from leapcde.cli.run import RunConfig, load_data
 from leapcde.data.read import as_series
 from leapcde.data.scale import Scaler
 from leapcde.data.series import Series

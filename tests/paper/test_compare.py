@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from leapcde.cli.run import RunConfig
+
 from leapcde.errors import TrainingError
 from leapcde.training.config import TrainConfig
 from leapcde_paper.compare import compare

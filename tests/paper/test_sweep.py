@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from leapcde.cli.run import RunConfig
+from leapcde_paper.run.config import PROTOCOL, Cell, Experiment, Run, from_toml, to_toml
+
 from leapcde.errors import InputError, LeapWarning
 from leapcde.models.registry import MODELS
 from leapcde.training.config import TrainConfig
 from leapcde_paper.run import records
 from leapcde_paper.run.cell import LOCKS, cell_data, hash_of, is_running, locked
-from leapcde_paper.run.config import PROTOCOL, Cell, Experiment, Run, from_toml, to_toml
 from leapcde_paper.run.estimate import GUESS, SMALL, estimate
 from leapcde_paper.run.live import best_so_far, line
 from leapcde_paper.run.sweep import identify, sweep

@@ -17,7 +17,7 @@ from leapcde.estimators.base import Estimator, plain
 from leapcde.estimators.run import run
 from leapcde.files import json_text, write_text
 from leapcde.models.registry import options_of
-from leapcde.paths.interpolation import CAUSAL
+from leapcde.paths.interpolation import INTERPOLATIONS
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 from leapcde.training.metrics import LOWER_IS_BETTER, main_metric
@@ -129,7 +129,7 @@ def suggested(estimator: Estimator, trial: optuna.Trial | optuna.trial.FrozenTri
     chosen["learning_rate"] = trial.suggest_float("learning_rate", 3e-4, 1e-2, log=True)
     chosen["interpolation"] = trial.suggest_categorical("interpolation", ["natural", "linear", "rectilinear"])
     chosen["intensity"] = trial.suggest_categorical("intensity", [False, True])
-    if chosen["interpolation"] in CAUSAL:  # a path to stream along, which has no steps (decision 10)
+    if INTERPOLATIONS[chosen["interpolation"]].causal:  # a path to stream along, which has no steps (decision 10)
         chosen |= dict.fromkeys({"steps", "encoder_steps"} & known.keys())
     return _with(estimator, chosen)
 
