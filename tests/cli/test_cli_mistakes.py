@@ -100,7 +100,8 @@ OPTIONS = {
     "unknown option": (["--target", "label", "-o", "hiden=8"], ("no option 'hiden'", "hidden")),
     "option without value": (["--target", "label", "-o", "hidden"], ("'hidden'", "name=value")),
     "drop": (["--target", "label", "--drop", "2"], ("drop rate 2",)),
-    "path": (["--target", "label", "--path", "cubic"], ("no path 'cubic'", "natural")),
+    "interpolation": (["--target", "label", "--interpolation", "cubic"], ("no interpolation 'cubic'", "natural")),
+    "class weight": (["--target", "label", "--class-weight", "heavy"], ("no class-weight 'heavy'", "balanced, none")),
     "schedule": (["--target", "label", "--schedule", "step"], ("no schedule 'step'", "cosine")),
     "noise": (["--target", "label", "--noise", "-1"], ("noise -1", "not negative")),
     "epochs": (["--target", "label", "--epochs", "0"], ("epochs 0", "positive")),
@@ -133,9 +134,10 @@ def test_a_label_that_only_the_test_data_has_is_found_before_training(table, tmp
 def _is_test(table: pd.DataFrame, name: str) -> bool:
     """Whether a series goes to the test data when its label is unique."""
     from leapcde.data import files as table_file
+    from leapcde.data.columns import Columns
 
     changed(table, label=table["label"].where(table["seq"] != name, "odd")).to_csv("try.csv", index=False)
-    data = table_file.load(Path("try.csv"), table_file.Columns("seq", "t", "label", ("height", "angle")))
+    data = table_file.load(Path("try.csv"), Columns("seq", "t", "label", ("height", "angle")))
     return name in data.test.ids
 
 
@@ -224,7 +226,7 @@ def test_predicting_for_a_named_data_set_says_how(classification, tmp_path):
     shutil.copytree(classification[0], "run")
     config = json.loads(Path("run/config.json").read_text())
     Path("run/config.json").write_text(json.dumps({**config, "data": "hopper", "columns": None}))
-    fails(tmp_path, "predict", "run", "a.csv", words=("trained on 'hopper'", "FittedModel.load"))
+    fails(tmp_path, "predict", "run", "a.csv", words=("trained on 'hopper'", "leapcde.load"))
 
 
 def test_wrong_samples_and_channels_to_explain(classification, tmp_path):

@@ -104,5 +104,5 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
         table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
-    console = Console()
-    console.print(table, width=None if console.is_terminal else WIDE)
+    console = Console() if Console().is_terminal else Console(width=WIDE)
+    console.print(table)

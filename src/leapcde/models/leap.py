@@ -27,15 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from leapcde.errors import choose
-from leapcde.models.base import (
-    Course,
-    Model,
-    Output,
-    Spec,
-    driven_problem,
-    make_head,
-    make_solver,
-)
+from leapcde.models.base import Course, Model, Output, Spec, driven_problem, make_head, make_solver
 from leapcde.models.options import Positive, option
 from leapcde.models.registry import register
 from leapcde.nn.dense import Dense
@@ -107,8 +99,7 @@ class Leap(Model):
         o, forecasting = options, spec.task == "forecasting"
         D, C, start = o.hidden, spec.channels, spec.channels + spec.static
         g_depth, g_activation = o.g_depth or o.depth, o.g_activation or o.activation
-        # A straight Y tells z only where it ends: so h starts as oscillators, and m large
-        # (decision 9).
+        # A straight Y tells z only where it ends: h starts as oscillators, m large (decision 9).
         swings = 0.0 if forecasting else min(4.0, (o.decoder_steps or 16) / 4)
         swings = swings if o.swings is None else o.swings
         layers: dict[str, Any] = {"width": o.width, "linear_first": o.linear_first}
