@@ -10,5 +10,4 @@ from leapcde.models import ncde as ncde
 from leapcde.models import ancde as ancde
 from leapcde.models import leap as leap
 from leapcde.models import leap_residual as leap_residual
-from leapcde.models import leap_variants as leap_variants
-from leapcde.models import learnable_layers as learnable_layers
+from leapcde.models import variants as variants
