@@ -15,7 +15,7 @@ from leapcde.datasets import registry
 from leapcde.datasets.source import Read, Source
 from leapcde.errors import InputError, LeapWarning
 
-PAGE = (ROOT / "docs" / "extending-dataset.md").read_text()
+PAGE = (ROOT / "docs" / "extending.md").read_text().split("## A data set\n")[1]
 FILE, USE = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 ENTRY_POINT = re.search(r'```toml\n\[project\.entry-points\."(.*?)"\]\n(.*?)```', PAGE, re.S)
 
