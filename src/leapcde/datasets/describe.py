@@ -90,7 +90,7 @@ def _read(source: Source, data_dir: Path | str | None, options: dict[str, Any]):
     return source.read(find_data_dir(data_dir), make_dataset_options(source.name, source.options, options))
 
 
-def _summary(values: np.ndarray) -> dict[str, float]:
+def _summary(values: np.ndarray) -> dict[str, int | float]:
     return {"min": int(values.min()), "median": float(np.median(values)), "max": int(values.max())}
 
 

@@ -31,7 +31,7 @@ BUNDLE = "hopper.npz"
 TRIES = 100
 
 
-def simulate(count: int, *, steps: int = 100, seed: int = 0, progress: Callable[[int], None] | None = None) -> np.ndarray:
+def simulate(count: Any, *, steps: int = 100, seed: int = 0, progress: Callable[[int], None] | None = None) -> np.ndarray:
     """Simulate `count` sequences: float32 (count, steps, 14). `progress` is told how many are done.
 
     Sequence i depends on `seed` and i alone, so a longer run begins with the shorter one.

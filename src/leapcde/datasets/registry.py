@@ -69,7 +69,12 @@ def discover() -> None:
 
 
 def load(
-    name: str, *, data_dir: Path | str | None = None, drop_rate: float = 0.0, drop_what: str = "times", **options: Any
+    name: str,
+    *,
+    data_dir: Path | str | None = None,
+    drop_rate: Any = 0.0,  # a number; anything else ends in our error, also where types are checked
+    drop_what: str = "times",
+    **options: Any,
 ) -> Dataset:
     """Load a data set with a share of its time points dropped. Splits and drops never depend on a run's seed.
 

@@ -141,9 +141,9 @@ def _check(tables: Table) -> None:
     first = np.zeros(len(hour), bool)
     first[tables.offsets[:-1]] = True
     wrong = ~(hour >= 1) | (hour != np.round(hour)) | (~first & (np.diff(hour, prepend=0) <= 0))
-    for row in np.flatnonzero(wrong)[:20]:
+    for row in np.flatnonzero(wrong)[:20].tolist():
         problems.add(f"{tables.where(row)}: ICULOS is {hour[row]:g}; it must be whole, at least 1, and go up from row to row")
-    for row in np.flatnonzero((label != 0) & (label != 1))[:20]:
+    for row in np.flatnonzero((label != 0) & (label != 1))[:20].tolist():
         problems.add(f"{tables.where(row)}: SepsisLabel is {label[row]:g}; it must be 0 or 1")
     problems.raise_if_any("cannot read the Sepsis records")
 

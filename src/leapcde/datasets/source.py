@@ -113,13 +113,13 @@ class Source:
     split_name: str = "70/15/15 stratified"
     checks: Callable[[Path, Any], Iterable[tuple[str, bool | None, str]]] = _no_checks
 
-    def load(self, data_dir: Path, drop_rate: float, drop_what: str, given: dict[str, Any]) -> Dataset:
+    def load(self, data_dir: Path, drop_rate: Any, drop_what: str, given: dict[str, Any]) -> Dataset:
         """From files to three series, the same whatever the seed of a run."""
         options = make_dataset_options(self.name, self.options, given)
         _check_drop(drop_rate, drop_what)
         return self.make(*self.read(data_dir, options), drop_rate, drop_what, options)
 
-    def make(self, series: Series, notes: dict[str, Any], drop_rate: float, drop_what: str, options: Any) -> Dataset:
+    def make(self, series: Series, notes: dict[str, Any], drop_rate: Any, drop_what: str, options: Any) -> Dataset:
         """Windows, drops and splits of what was read."""
         cut = self.cut(series, options)
         if drop_rate:

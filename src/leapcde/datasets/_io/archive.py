@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from leapcde.errors import InputError
 
@@ -56,7 +55,7 @@ def tar_files(path: Path, wanted: Callable[[str], bool], *, largest: int = LARGE
             if wanted(member.name):
                 file = archive.extractfile(member)
                 assert file is not None  # true of every regular file
-                yield member.name, _blocks(file, path)
+                yield member.name, _blocks(file.read, path)
 
 
 def extract(path: Path, target: Path, *, largest: int = LARGEST) -> int:
@@ -106,13 +105,13 @@ def _all_files(path: Path, largest: int) -> Iterator[tuple[str, Blocks]]:
         for member in archive.infolist():
             if not member.is_dir():
                 with archive.open(member) as file:
-                    yield member.filename, _blocks(file, path)
+                    yield member.filename, _blocks(file.read, path)
 
 
-def _blocks(file: IO[bytes], path: Path) -> Blocks:
+def _blocks(read: Callable[[int], bytes], path: Path) -> Blocks:
     """The content piece by piece; what breaks while reading is the archive's fault, not the reader's."""
     with _readable(path):
-        while block := file.read(2**20):
+        while block := read(2**20):
             yield block
 
 
