@@ -42,7 +42,7 @@ lint: .venv/.dev
 	$(BIN)/pyright
 
 numbers: .venv/.dev
-	$(BIN)/python tools/fill_numbers.py
+	$(BIN)/python -m leapcde_paper.docs_numbers
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
 
