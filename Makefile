@@ -41,11 +41,8 @@ lint: .venv/.dev ## ruff, pyright, and who may import whom
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo --no-cache
 
-coverage: .venv/.dev ## all tests but the slow ones, and the lines that none of them runs
-	$(QUICK) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html
-
-numbers: .venv/.dev ## write the records of results/ into README, docs/results.md and results/standard/report.html
-	$(BIN)/python tools/fill_numbers.py
+numbers: .venv/.dev
+	$(BIN)/python -m leapcde_paper.docs_numbers
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
 

@@ -49,10 +49,10 @@ def write(folder: Path, found: dict[str, tuple[Record, Arrays]]) -> None:
     """Write records and their arrays by name. The cells come last: one that is listed has all that belongs to it."""
     ordered = dict(sorted(found.items()))
     rows = [row for record, arrays in ordered.values() for row in _array_rows(record, arrays)]
-    _write(folder / ARRAYS, list({(row["of"], row["array"]): row for row in rows}.values()))
+    write_rows(folder / ARRAYS, list({(row["of"], row["array"]): row for row in rows}.values()))
     epochs = [{"id": record["id"], **_numbers(row)} for record, _ in ordered.values() for row in record["history"]]
-    _write(folder / HISTORY, epochs)
-    _write(folder / CELLS, [_row(record) for record, _ in ordered.values()])
+    write_rows(folder / HISTORY, epochs)
+    write_rows(folder / CELLS, [_row(record) for record, _ in ordered.values()])
 
 
 def _row(record: Record) -> dict[str, Any]:
@@ -74,10 +74,10 @@ def _array_rows(record: Record, arrays: Arrays) -> list[dict[str, Any]]:
 @lru_cache(maxsize=4)
 def _records(folder: Path, stamp: tuple[int, int]) -> dict[str, Record]:
     epochs: dict[str, list[dict[str, Any]]] = {}
-    for row in _read(folder / HISTORY):
+    for row in read_rows(folder / HISTORY):
         epochs.setdefault(row.pop("id"), []).append(_history(row))
     found = {}
-    for row in _read(folder / CELLS):
+    for row in read_rows(folder / CELLS):
         rest = {key: json.loads(value) for key, value in row.items() if key not in PLAIN and value is not None}
         found[row["name"]] = {
             **{key: row[key] for key in PLAIN},
@@ -96,17 +96,19 @@ def _history(row: dict[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=4)
 def _arrays(folder: Path, stamp: tuple[int, int]) -> dict[str, Arrays]:
     found: dict[str, Arrays] = {}
-    for row in _read(folder / ARRAYS):
+    for row in read_rows(folder / ARRAYS):
         array = np.frombuffer(row["values"], row["dtype"]).reshape(row["shape"])
         found.setdefault(row["of"], {})[row["array"]] = array
     return found
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a Parquet file; none if there is no file."""
     return need("pyarrow.parquet", "parquet").read_table(path).to_pylist() if path.exists() else []
 
 
-def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Rows as a Parquet file, written whole or not at all."""
     names = list(dict.fromkeys(key for row in rows for key in row))
     table = need("pyarrow", "parquet").table({name: [row.get(name) for row in rows] for name in names})
     with atomic(path) as temporary:

@@ -1,6 +1,6 @@
 """Write the numbers of results/ into README.md and docs/: whatever stands between `<!-- numbers: NAME -->` and `<!-- end -->`.
 
-`make numbers` runs it; tests/test_docs.py fails when a page and the records disagree.
+`make numbers` runs it (`python -m leapcde_paper.docs_numbers`); tests/test_docs.py fails when a page and the records disagree.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-from leapcde.training.metrics import LOWER_IS_BETTER
 from leapcde_paper import paper_numbers as paper
-from leapcde_paper.baselines import is_honest
+from leapcde_paper.baselines import is_baseline
 from leapcde_paper.reproduce import grid_of
 from leapcde_paper.run.records import read_all
-from leapcde_paper.studies import HONEST, STUDIES, preset
+from leapcde_paper.studies import BASELINES, STUDIES, preset
 from leapcde_paper.tables import render
-from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_runs, score, spread, table
+from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_settings, score, spread, table
+from leapcde_paper.tune import best_trial, by_model, read_trials, worst_trial
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]  # this is of use in the source tree only
+STANDARD = ROOT / "results" / "standard"
 PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md", "docs/speed.md")
 RATES = ["0 %", "30 %", "50 %", "70 %"]
 MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
@@ -42,34 +43,22 @@ def hopper() -> str:
 
 def characters() -> str:
     """Character Trajectories with 30 % of the time points dropped, beside the paper's own figures."""
-    paper = {"leap": "0.992 ± 0.001", "ncde": "0.988 ± 0.004"}
+    found = read("first-runs")
     lines = ["| model | α | test accuracy | best epoch | s / epoch | the paper |", "|---|---:|---:|---:|---:|---:|"]
-    for name in ("ct-ncde", "ct-leap", "ct-leap-paper-alpha"):
-        record = read(name)
-        config, history = record["config"], record["history"]
-        best = max(history, key=lambda row: row["accuracy"])
-        seconds = sorted(row["seconds"] for row in history)[len(history) // 2]
-        alpha = "" if config["model"] == "ncde" else f"{config['options']['alpha']:g}"
-        accuracy = record["metrics"]["test"]["accuracy"]
-        cells = [
-            config["model"],
-            alpha,
-            f"{accuracy:.3f}",
-            f"{best['epoch'] + 1:.0f}",
-            f"{seconds:.1f}",
-            paper[config["model"]],
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    prior = read("ct-leap")["baselines"]["class-prior"]["accuracy"]
-    return "\n".join([*lines, f"| class prior | | {prior:.3f} | | | |"]) + "\n"
+    for row in found["rows"]:
+        mean, deviation = paper.cell("character", paper.LABELS[row["model"]], "30 %") or (0.0, 0.0)
+        alpha = f"{row['options']['alpha']:g}" if "alpha" in row["options"] else ""
+        ours = f"{row['accuracy']:.3f} | {row['best_epoch']} | {row['seconds_per_epoch']:.1f}"
+        lines.append(f"| {row['model']} | {alpha} | {ours} | {mean:.3f} ± {deviation:.3f} |")
+    return "\n".join([*lines, f"| class prior | | {found['class_prior']:.3f} | | | |"]) + "\n"
 
 
 def _columns(study: str) -> list[dict[str, Any]]:
-    return table(preset(study, "standard"), by_key(read_all(ROOT / "results" / "standard")))["columns"]
+    return table(preset(study, "standard"), by_key(read_all(STANDARD)))["columns"]
 
 
 def _ranked(columns: list[dict[str, Any]], labels: list[str], by: int = 0) -> str:
-    """All models on one data set, the best in column `by` first, beside the paper's figures; honest rows in italics."""
+    """All models on one data set, the best in column `by` first, beside the paper's figures; baselines in italics."""
     printed = [render.has_paper(column) for column in columns]
     about = "the paper" if sum(printed) < 2 else f"the paper, at {sum(printed)} rates"
     lines = [f"| model | {' | '.join(labels)} | {about} | parameters | s / epoch |"]
@@ -78,7 +67,7 @@ def _ranked(columns: list[dict[str, Any]], labels: list[str], by: int = 0) -> st
     rows = {row: [column["cells"].get(row) or {"scores": []} for column in columns] for row in columns[by]["cells"]}
     there = {row: cells for row, cells in rows.items() if cells[by]["scores"]}
     for row, cells in sorted(there.items(), key=lambda item: item[1][by]["mean"] * (1 if lower else -1)):
-        name = f"*{row}*" if row in HONEST.values() else row
+        name = f"*{row}*" if row in BASELINES.values() else row
         papers = [
             f"{cell['paper'][0]:.3f}" if cell.get("paper") else "–" for cell, has in zip(cells, printed, strict=True) if has
         ]
@@ -110,7 +99,7 @@ def simulations() -> str:
 
 
 def words() -> str:
-    """Words, each model as it was trained better, and with both trainings."""
+    """Speech Commands, each model as it was trained better, and with both trainings."""
     return _ranked([*_columns("speech"), *_columns("noise")], ["test accuracy", "with noise", "without noise"])
 
 
@@ -119,19 +108,18 @@ def patients() -> str:
 
 
 def _scores(corner: str, columns: dict[str, dict[str, Any]]) -> list[str]:
-    """Rows times columns, the best of a column in bold; honest rows in italics."""
+    """Rows times columns, the best of a column in bold; baselines in italics."""
     lines = [f"| {corner} | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
     for row in dict.fromkeys(row for column in columns.values() for row in column["cells"]):
         scores = [render.score(column["cells"].get(row) or {"scores": []}) for column in columns.values()]
-        name = f"*{row}*" if row in HONEST.values() else row
+        name = f"*{row}*" if row in BASELINES.values() else row
         lines.append(f"| {name} | {' | '.join(f'**{one.text}**' if one.bold else one.text for one in scores)} |")
     return lines
 
 
 def leads() -> str:
     """LEAP's lead over every row on the same test samples."""
-    folder = ROOT / "results" / "standard"
-    grid = grid_of(preset("margins", "standard"), read_all(folder), folder)[1]
+    grid = grid_of(preset("margins", "standard"), read_all(STANDARD), STANDARD)[1]
     assert grid is not None
     return render.markdown(grid._replace(notes=[])).split("\n\n", 1)[1].strip() + "\n"
 
@@ -182,7 +170,7 @@ def overview() -> str:
 
 
 def released() -> str:
-    """What tools/released.py found, by seed."""
+    """What leapcde_paper/released.py found, by seed."""
     lines = ["| seed | test accuracy | its decoder taken away | predictions that stay | tr ∂f/∂h | ε = ±1 | ε uniform |"]
     lines.append("|---|---:|---:|---:|---:|---:|---:|")
     for seed, one in read("released")["runs"].items():
@@ -193,39 +181,33 @@ def released() -> str:
 
 def tuned() -> str:
     """What was chosen for each model, and what its best and its worst trial reached on validation data."""
-    lines = ["| data | model | trials | rate | weight penalty | best | worst |", "|---|---|---:|---:|---:|---:|---:|"]
-    for path in sorted((ROOT / "results" / "standard" / "tuning").glob("*/*.json")):
-        record = json.loads(path.read_text())
-        settings, whole = record["best"]["settings"], [t["value"] for t in record["trials"] if t["state"] == "complete"]
-        worst = (max if record["metric"] in LOWER_IS_BETTER else min)(whole)
-        cells = [
-            path.parent.name,
-            path.stem,
-            str(len(record["trials"])),
-            f"{settings['learning_rate']:g}",
-            f"{settings['weight_penalty']:g}",
-        ]
-        lines.append(f"| {' | '.join(cells)} | {record['best']['value']:.4f} | {worst:.4f} |")
+    lines = ["| data | model | trials | learning rate | weight penalty | best | worst |", "|---|---|---:|---:|---:|---:|---:|"]
+    for (data, model), trials in by_model(read_trials(STANDARD)).items():
+        best, worst = best_trial(trials), worst_trial(trials)
+        cells = [data, model, str(len(trials)), f"{best['learning_rate']:g}", f"{best['weight_penalty']:g}"]
+        lines.append(f"| {' | '.join(cells)} | {best['value']:.4f} | {worst['value']:.4f} |")
     return "\n".join(lines) + "\n"
 
 
-def honest() -> str:
-    """What the honest rows of the tables reach, by data set and drop, beside the paper's figure for LEAP."""
-    found, tables = by_key(read_all(ROOT / "results" / "standard")), [one for one in STUDIES.values() if one.kind == "table"]
+def baselines() -> str:
+    """What the baselines of the tables reach, by data set and drop, beside the paper's figure for LEAP."""
+    found = by_key(read_all(STANDARD))
     mine: dict[tuple[str, float], dict[str, list[Any]]] = {}
-    for one in (preset(study.name, "standard") for study in tables):
-        there = of_runs(one, found)
-        for run in one.runs:
-            if is_honest(run.config.model) and (records := there.get((run.row, run.column))):
-                mine.setdefault((run.config.data, run.config.drop), {})[run.row] = records
-    lines = ["| data | metric | honest rows | the paper's LEAP |", "|---|---|---|---:|"]
-    for (data, drop), rows in sorted(mine.items()):
-        means = {row: spread([score(r) for r in records])["mean"] for row, records in rows.items()}
-        texts = [f"{row} {mean:.{4 if mean < 0.1 else 3}f}" for row, mean in means.items()]
-        metric, printed = METRICS[metric_of(next(iter(rows.values()))[0])], paper.figure(data, drop, "leap")
-        leap = "" if printed is None else f"{printed[0]:.3f}"
-        lines.append(f"| {data}, {drop:.0%} dropped | {metric} | {', '.join(texts)} | {leap} |")
-    return "\n".join(lines) + "\n"
+    for one in (preset(study.name, "standard") for study in STUDIES.values() if study.kind == "table"):
+        there = of_settings(one, found)
+        for setting in one.settings:
+            if is_baseline(setting.config.model) and (records := there.get((setting.row, setting.column))):
+                mine.setdefault((setting.config.data, setting.config.drop), {})[setting.row] = records
+    lines = ["| data | metric | baselines | the paper's LEAP |", "|---|---|---|---:|"]
+    return "\n".join([*lines, *(_baseline_line(data, drop, rows) for (data, drop), rows in sorted(mine.items()))]) + "\n"
+
+
+def _baseline_line(data: str, drop: float, rows: dict[str, list[Any]]) -> str:
+    means = {row: spread([score(one) for one in records])["mean"] for row, records in rows.items()}
+    texts = [f"{row} {mean:.{4 if mean < 0.1 else 3}f}" for row, mean in means.items()]
+    metric, printed = METRICS[metric_of(next(iter(rows.values()))[0])], paper.figure(data, drop, "leap")
+    leap = "" if printed is None else f"{printed[0]:.3f}"
+    return f"| {data}, {drop:.0%} dropped | {metric} | {', '.join(texts)} | {leap} |"
 
 
 def _bench_rows() -> list[dict[str, Any]]:
@@ -281,7 +263,7 @@ def decoder() -> str:
     for record in read_all(ROOT / "results" / "decoder"):
         found.setdefault(record["config"]["options"].get("decoder_steps"), []).append(score(record))
     lines = ["| decoder | test accuracy | seeds |", "|---|---:|---:|"]
-    for steps, scores in found.items():
+    for steps, scores in sorted(found.items(), key=lambda item: item[0] or float("inf")):
         one = spread(scores)
         where = "a step at every knot" if steps is None else f"{steps} steps"
         lines.append(f"| {where} | {one['mean']:.3f} ± {one['std']:.3f} | {len(scores)} |")
@@ -316,7 +298,7 @@ TABLES = {
     "patients": patients,
     "released": released,
     "tuned": tuned,
-    "honest": honest,
+    "baselines": baselines,
     "bench": bench,
     "bench-all": bench_all,
     "bench-single": bench_single,

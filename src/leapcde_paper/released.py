@@ -3,13 +3,14 @@
 Three of its differences act together in classification. The derivatives are in the other order than the states, so that h,
 which starts at φ_h(e(t_N)), gets g(·)W f and is what the head reads. It is read at index 1 of the 182 time points, because all
 series are padded to one length. And Y is written to a file and read again, so that L_Y has no gradient. What is left is one
-step of a differential equation behind a Neural CDE. `python tools/released.py` trains it, removes that step, and writes
+step of a differential equation behind a Neural CDE. `python -m leapcde_paper.released` trains it, removes that step, and writes
 results/released.json; it also measures what noise that is uniform on [0, 1) estimates in place of a trace.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +18,27 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from leapcde.cli.run import RunConfig, load_data, trainer_of
 
+from leapcde.data.dataset import Dataset
 from leapcde.files import json_text, write_text
 from leapcde.models.base import Model, Output
 from leapcde.models.leap import Leap
-from leapcde.models.registry import count_parameters
+from leapcde.models.registry import build, count_parameters
 from leapcde.paths.batch import Batch
 from leapcde.paths.path import join_linear
 from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
 from leapcde.solve.trace import value_and_divergence
+from leapcde.training.loop import fit
 from leapcde.training.predict import predict
+from leapcde.training.preprocess import Preprocessor
 from leapcde_paper import budgets
-from leapcde_paper.run.cell import compute_on_one_thread
+from leapcde_paper.run.cell import Cell, CellConfig
+from leapcde_paper.run.data import cell_data
 from leapcde_paper.run.records import commit
+from leapcde_paper.run.work import compute_on_one_thread
 
-FILE = Path(__file__).parent.parent / "results" / "released.json"
+FILE = Path("results") / "released.json"
 DATA, DROP, DRAWS = "character-trajectories", 0.3, 2000
 
 
@@ -71,7 +76,7 @@ def main() -> None:
     compute_on_one_thread()
     spend = budgets.budget("standard")
     config = budgets.config(spend, DATA, DROP, "leap", {"swings": 0.0}, {})
-    data = load_data(config)
+    data = cell_data(Cell(config))
     runs = json.loads(FILE.read_text())["runs"] if FILE.exists() else {}
     for seed in budgets.seeds(spend, DATA, "gru"):
         if str(seed) not in runs:
@@ -81,15 +86,17 @@ def main() -> None:
         print(seed, runs[str(seed)], flush=True)
 
 
-def one(config: RunConfig, data: Any, seed: int) -> dict[str, Any]:
+def one(config: CellConfig, data: Dataset, seed: int) -> dict[str, Any]:
     """Test accuracy as released, and when its decoder is taken away after training."""
-    parts = {**config.to_json(), "train": {**config.train.to_json(), "seed": seed}}
-    trainer = trainer_of(RunConfig.from_json(parts), data)
-    assert isinstance(trainer.model, Leap)
-    fitted, trained = trainer._replace(model=AsReleased(trainer.model)).fit()
-    model, test = trained.model, fitted.preprocessor.encode(data.test)
+    preprocessor = Preprocessor.learn(data.train, data.task, config.recipe)
+    leap = build(config.model, preprocessor.spec, seed=seed, **config.options)
+    assert isinstance(leap, Leap)
+    train, validation, test = (preprocessor.encode(part) for part in (data.train, data.validation, data.test))
+    settings = replace(config.train, seed=seed)
+    trained = fit(AsReleased(leap), data.task, train, validation, settings, metric="accuracy")
+    model = trained.model
     assert isinstance(model, AsReleased)
-    truth = fitted.preprocessor.encode_target(np.asarray(data.test.target))
+    truth = preprocessor.encode_target(np.asarray(data.test.target))
     whole, without = (predict(AsReleased(model.of, on), test).argmax(-1) for on in (True, False))
     batch = test[0].batch
     e, _ = solve(model.of.k, model.of.φ_e(batch.start), batch.X, model.of.solver)
