@@ -113,7 +113,7 @@ def one(config: CellConfig, data: Dataset, seed: int) -> dict[str, Any]:
 def traces(model: Leap, h: jax.Array) -> dict[str, float]:
     """tr ∂f/∂h, averaged over samples: exactly, and as noise of two kinds estimates it."""
     keys = jax.random.split(jax.random.key(0), DRAWS)
-    f = lambda h: model.f(h, jnp.zeros_like(h[:, :1]))
+    f = model.f
     exact = value_and_divergence(f, h, None)[1]
     with_noise = lambda draw: float(jax.lax.map(lambda key: value_and_divergence(f, h, draw(key))[1].mean(), keys).mean())
     return {
