@@ -150,7 +150,7 @@ def test_drop_reaches_every_position():
     assert gone.sum() == 120 and gone.min() > 8
 
 
-@pytest.mark.parametrize("learning_rate", [-0.1, 1.0, 2, NAN])
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 2, NAN])
 def test_wrong_rates(rate):
     with pytest.raises(InputError, match="from 0 up to"):
         drop(ragged([3]), rate)
