@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from leapcde_paper.baselines import is_honest
+from leapcde_paper.baselines import is_baseline
 from leapcde_paper.run import records
-from leapcde_paper.run.config import Entry
+from leapcde_paper.run.experiment import Entry
 from leapcde_paper.studies import preset
 
 CHANNELS = ("x", "y </script> $z$")
@@ -30,7 +30,7 @@ def _write(folder: Path, entry: Entry, score: float) -> records.Record:
     rng = np.random.default_rng([config.train.seed, len(entry.row)])
     history = (
         []
-        if is_honest(config.model)
+        if is_baseline(config.model)
         else [{"epoch": e, "train_loss": 1 / (e + 1), "cpu_seconds": 2.0 + e, "seconds": 3.0, metric: score} for e in range(3)]
     )
     arrays = {}
@@ -38,7 +38,7 @@ def _write(folder: Path, entry: Entry, score: float) -> records.Record:
         arrays = {"error": score + rng.normal(0, 0.1 * score, (30, 10)), "sequence": np.repeat(np.arange(6), 5)}
     else:
         truth = np.arange(200) % 2
-        arrays = {"truth": truth, "scores": np.eye(2)[np.where(rng.random(200) < score, truth, 1 - truth)]}
+        arrays = {"truth": truth, "answer": np.where(rng.random(200) < score, truth, 1 - truth)}
     if cell.paths:
         t = np.tile(np.linspace(0, 9, 20), (3, 1))
         X = np.stack([np.sin(t), np.cos(t)], -1) * np.arange(1, 4)[:, None, None] + np.arange(3)[:, None, None] * t[..., None]
@@ -57,8 +57,8 @@ def _write(folder: Path, entry: Entry, score: float) -> records.Record:
         "metric": metric,
         "metrics": {"test": {metric: score, **({"mse_units": score} if metric == "mse" else {})}},
         "history": history,
-        "parameters": None if is_honest(config.model) else 1000,
-        "memory": {"step_bytes": None if is_honest(config.model) else 5_000_000, "process_bytes": 700_000_000},
+        "parameters": None if is_baseline(config.model) else 1000,
+        "memory": {"step_bytes": None if is_baseline(config.model) else 5_000_000, "process_bytes": 700_000_000},
         "seconds": 9.0,
         "channels": list(CHANNELS),
         "split_sizes": {"train": 100},

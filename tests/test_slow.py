@@ -16,9 +16,7 @@ import numpy as np
 import psutil
 import pytest
 from aeon.datasets import load_basic_motions
-from leapcde.cli.run import RunConfig, load_data, run
-from leapcde_paper.run.config import Cell
-from test_sweep import check, honest, kill, numbers, state, trained, two_dask_workers
+from test_sweep import baseline, check, kill, numbers, state, trained, two_dask_workers
 
 from leapcde.cli.demo import demo
 from leapcde.data.series import join
@@ -29,15 +27,17 @@ from leapcde.estimators.classifier import LeapClassifier
 from leapcde.models.registry import MODELS
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import TrainConfig
+from leapcde.training.fitted import train_model
 from leapcde.training.metrics import measure
 from leapcde.training.progress import Hooks
-from leapcde_paper import baselines as honesty
+from leapcde_paper import baselines
 from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures.figures import project
 from leapcde_paper.presets import paper_options
 from leapcde_paper.reproduce import ask, reproduce
-from leapcde_paper.run.cell import LOCKS, is_running
+from leapcde_paper.run.cell import Cell, CellConfig
 from leapcde_paper.run.sweep import sweep
+from leapcde_paper.run.work import LOCKS, is_running
 from leapcde_paper.studies import preset
 
 pytestmark = pytest.mark.slow
@@ -63,11 +63,12 @@ def test_character_trajectories_with_30_percent_dropped(model, data_dir):
     if model == "leap":
         options |= {"alpha": 1.0, "decoder_steps": 32}
     train = TrainConfig(epochs=60, batch_size=32, learning_rate=2e-3, schedule="cosine", weight_penalty=0.003, seed=112)
-    config = RunConfig("character-trajectories", model, 0.3, options, train=train, data_dir=str(data_dir))
-    rows = []
-    result = run(config, load_data(config), on_epoch=rows.append)
-    print([round(row["accuracy"], 4) for row in rows], result.metrics)
-    assert result.metrics["test"]["accuracy"] >= 0.97
+    data = load("character-trajectories", data_dir=data_dir, drop_rate=0.3)
+    parts = {"task": data.task, "model": model, "options": options, "config": train}
+    fitted, trained = train_model(data.train, data.validation, **parts)
+    accuracy = fitted.evaluate(data.test)["accuracy"]
+    print([round(row["accuracy"], 4) for row in trained.history.rows], accuracy)
+    assert accuracy >= 0.97
 
 
 def test_ten_thousand_simulations_are_byte_identical(tmp_path):
@@ -142,7 +143,7 @@ if __name__ == "__main__":
 def forty() -> list[Cell]:
     """32 cells that take no training and 8 that do, all of them small."""
     drops = [round(0.05 * i, 2) for i in range(16)]
-    return [honest(model, drop) for model in ("last-value", "ridge") for drop in drops] + [trained(seed) for seed in range(8)]
+    return [baseline(model, drop) for model in ("last-value", "ridge") for drop in drops] + [trained(seed) for seed in range(8)]
 
 
 def workers(process: subprocess.Popen) -> list[int]:
@@ -223,7 +224,9 @@ def test_two_workers_do_nearly_twice_as_much(tmp_path):
     train = TrainConfig(epochs=6, batch_size=32)
     cells = [
         Cell(
-            RunConfig("hopper", "gru-d", 0.3, {"hidden": 32}, train=replace(train, seed=seed), options={"sequences": 600}),
+            CellConfig(
+                "hopper", "gru-d", 0.3, {"hidden": 32}, train=replace(train, seed=seed), dataset_options={"sequences": 600}
+            ),
             "own",
         )
         for seed in range(6)
@@ -254,7 +257,7 @@ def test_smoke_on_a_dask_cluster_gives_the_same_numbers(tmp_path, data_dir):
 
 def test_minirocket_and_umap():
     data = datasets.load("character-trajectories", drop_rate=0.3)
-    preprocessor, raw = honesty.scores("minirocket", data, Recipe(), 112)
+    preprocessor, raw = baselines.scores("minirocket", data, Recipe(), 112)
     accuracy = measure("classification", raw["test"], preprocessor.encode_target(data.test.target))["accuracy"]
     how, flat = project(np.random.default_rng(0).normal(size=(60, 30)), small=False)
     print(accuracy, how)

@@ -15,7 +15,7 @@ from leapcde.files import atomic, json_text, write_text
 from leapcde_paper import studies
 from leapcde_paper.figures import draw
 from leapcde_paper.figures.figures import figure
-from leapcde_paper.run import records
+from leapcde_paper.run import collected, records
 from leapcde_paper.run.cell import Cell
 from leapcde_paper.run.experiment import Experiment, from_toml
 from leapcde_paper.run.records import Record
@@ -94,7 +94,9 @@ def records_of(paths: Sequence[Path]) -> list[Record]:
 
 
 def _collected(path: Path) -> list[Record]:
-    found = [record for record in records.read_all(path.parent) if record["name"].startswith(path.name)]
+    alone = [records.parse(file) for file in (path.parent / records.FOLDER).glob(f"{path.name}*.json")]
+    known = {record["name"]: record for record in [*collected.read_records(path.parent), *alone]}
+    found = [record for name, record in sorted(known.items()) if name.startswith(path.name)]
     if not found:
         raise ValueError(f"no such file, and no record in {path.parent} whose name begins with {path.name!r}")
     return found

@@ -149,9 +149,9 @@ STUDIES: dict[str, Study] = {
                 Column("with noise", "speech-commands", train=_speech("training")),
                 Column("without noise", "speech-commands", train=_speech("without_noise")),
             ),
-            "Gaussian errors of one deviation in every frame, fresh in every step. In the standard budget 40 epochs of 16 "
-            "clips a step with them, 20 of 32 without; its table of Speech Commands has of each model what validation data "
-            "prefers.",
+            "With noise: Gaussian errors of one standard deviation are added to every frame, anew in every step. The standard "
+            "budget trains 40 epochs of 16 clips a step with noise, 20 of 32 without; its table of Speech Commands shows each "
+            "model with the training that its validation data prefers.",
             smoke_rows=("NCDE", "LEAP"),
         ),
         Study("sepsis", "PhysioNet Sepsis, test AUROC", "table", ALL, (SETS[2],), baselines=True),

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from itertools import product
 
 import numpy as np
 import pytest
 
 from conftest import ROOT
 from leapcde.models.registry import MODELS
-from leapcde_paper import budgets
+from leapcde.training.metrics import LOWER_IS_BETTER
+from leapcde_paper import budgets, presets, tune
 from leapcde_paper.paper_numbers import LABELS
 from leapcde_paper.run.records import read_all
 from leapcde_paper.studies import preset
-from leapcde_paper.tables.table import by_key, of_runs
+from leapcde_paper.tables.table import by_key, of_settings
 
 
 def module(*place: str):
@@ -39,39 +41,40 @@ def test_figures_show_every_peer_and_every_curve(tmp_path):
 
 
 def test_chosen_settings_are_the_best_of_the_same_trials():
-    tune = module("tools", "tune_standard.py")
-    kept = json.loads(tune.CHOSEN.read_text())
-    assert tune.chosen() == kept
-    for data, models in kept.items():
-        for model, settings in models.items():
-            record = json.loads((tune.RECORDS / data / f"{model}.json").read_text())
-            asked = [{"learning_rate": rate, "weight_penalty": penalty} for rate, penalty in tune.TRIED_ON[data]]
-            assert [trial["settings"] for trial in record["trials"]] == asked  # the same for every model
-            config, _, _ = tune.asked(data, model)
-            assert tune.is_current(record, config)
-            for other in ({"revision": MODELS[model].revision + 1}, {"config": record["config"] | {"drop": 0.9}}):
-                assert not tune.is_current(record | other, config)
-            whole = [trial["value"] for trial in record["trials"] if trial["state"] == "complete"]
-            best = min(whole) if record["metric"] in tune.LOWER_IS_BETTER else max(whole)
-            assert record["best"]["value"] == best and record["best"]["settings"] == settings
-            seeds = budgets.seeds(budgets.budget("full"), data, model)
-            assert record["config"]["train"]["seed"] not in seeds  # what is reported was not used to choose
+    found = tune.by_model(tune.read_trials(ROOT / tune.OUT))
+    assert {*product(tune.EPOCHS, LABELS)} <= found.keys()
+    for (data, model), trials in found.items():
+        asked = [(trial["learning_rate"], trial["weight_penalty"]) for trial in trials]
+        assert asked == list(tune.TRIED_ON[data])  # the same for every model
+        config = tune.asked(data, model)
+        for trial in trials:
+            assert tune.is_current(trial, config)
+            other = json.dumps(json.loads(trial["config"]) | {"drop": 0.9})
+            for more in ({"revision": MODELS[model].revision + 1}, {"config": other}):
+                assert not tune.is_current(trial | more, config)
+        whole = [trial["value"] for trial in trials if trial["state"] == "complete"]
+        best = tune.best_trial(trials)
+        assert best["value"] == (min(whole) if best["metric"] in LOWER_IS_BETTER else max(whole))
+        kept = presets.of_model(data, model)["standard"]
+        assert (kept["learning_rate"], kept["weight_penalty"]) == (best["learning_rate"], best["weight_penalty"])
+        seeds = budgets.seeds(budgets.budget("full"), data, model)
+        assert config.train.seed not in seeds  # what is reported was not used to choose
 
 
-def test_each_model_has_the_training_of_words_that_its_validation_data_prefers():
-    there = of_runs(preset("noise", "standard"), by_key(read_all(ROOT / "results" / "standard")))
-    for model in budgets.thirteen():
+def test_each_model_has_the_training_of_speech_commands_that_its_validation_data_prefers():
+    there = of_settings(preset("noise", "standard"), by_key(read_all(ROOT / "results" / "standard")))
+    for model, label in LABELS.items():
         found = [
-            {one["seed"]: one["metrics"]["validation"]["accuracy"] for one in there[LABELS[model], column]}
+            {one["seed"]: one["metrics"]["validation"]["accuracy"] for one in there[label, column]}
             for column in ("with noise", "without noise")
         ]
         both = found[0].keys() & found[1].keys()
         assert len(both) > 1, model
         noisy, plain = (np.mean([one[seed] for seed in both]) for one in found)
-        assert (model in budgets.BETTER_WITHOUT_NOISE) == (plain > noisy), model
+        assert presets.of_model("speech-commands", model)["without_noise"] == (plain > noisy), model
 
 
-def test_fields_of_leap_and_ncde_are_smooth_on_words_only():
+def test_fields_of_leap_and_ncde_are_smooth_on_speech_commands_only():
     smooth = lambda data, model: budgets.config(budgets.budget("standard"), data, 0.0, model, {}, {}).options.get("activation")
     assert smooth("speech-commands", "leap") == smooth("speech-commands", "layers+ncde") == "silu"
     assert smooth("speech-commands", "leap+") is smooth("speech-commands", "gru") is smooth("sepsis", "leap") is None
@@ -79,9 +82,10 @@ def test_fields_of_leap_and_ncde_are_smooth_on_words_only():
 
 @pytest.mark.parametrize("model", ["leap", "layers+ncde"])
 def test_the_standard_budget_trains_with_what_was_chosen(model, monkeypatch):
-    base = model.removeprefix("layers+")
-    found = {"character-trajectories": {base: {"learning_rate": 0.123, "weight_penalty": 0.5}}}
-    monkeypatch.setattr(budgets, "_all_chosen", lambda: found)
+    section = presets.of_model("character-trajectories", model)
+    assert section == presets.of_model("character-trajectories", model.removeprefix("layers+"))  # as what it is made of
+    tuned = {**section, "standard": {"learning_rate": 0.123, "weight_penalty": 0.5}}
+    monkeypatch.setattr(budgets, "of_model", lambda data, model: tuned)
     config = budgets.config(budgets.budget("standard"), "character-trajectories", 0.3, model, {}, {})
     assert (config.train.learning_rate, config.train.weight_penalty) == (0.123, 0.5)
     assert "alpha" not in config.options  # the default, which no trial decides

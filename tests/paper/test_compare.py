@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from leapcde.cli.run import RunConfig
 
 from leapcde.errors import TrainingError
 from leapcde.training.config import TrainConfig
 from leapcde_paper.compare import compare
+from leapcde_paper.run.cell import CellConfig
 from leapcde_paper.tables.table import model_rows
 
 
 def configs(**more):
     return [
-        RunConfig("hopper", name, 0.3, {"hidden": 4, **more}, train=TrainConfig(epochs=1, seed=seed), options={"sequences": 20})
+        CellConfig(
+            "hopper",
+            name,
+            0.3,
+            {"hidden": 4, **more},
+            train=TrainConfig(epochs=1, seed=seed),
+            dataset_options={"sequences": 20},
+        )
         for name, seed in (("rnn", 0), ("rnn", 1), ("gru", 0))
     ]
 

@@ -15,15 +15,14 @@ from leapcde.datasets.registry import load
 from leapcde.errors import InputError
 from leapcde.models.base import Spec
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
-from leapcde_paper import baselines as honesty
+from leapcde_paper import baselines, presets
 from leapcde_paper import paper_numbers as paper
-from leapcde_paper import presets
 from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures import draw
 from leapcde_paper.figures.figures import figure
 from leapcde_paper.reproduce import ask, experiments_of, grid_of
-from leapcde_paper.run.cell import cell_data
-from leapcde_paper.run.config import from_toml, to_toml
+from leapcde_paper.run.data import cell_data
+from leapcde_paper.run.experiment import from_toml, to_toml
 from leapcde_paper.studies import STUDIES, preset
 from leapcde_paper.tables import render
 from leapcde_paper.tables.differences import against_paper
@@ -38,21 +37,21 @@ DATA = ("character-trajectories", "speech-commands", "sepsis", "mujoco")
 
 def test_the_full_budget_is_the_papers():
     """The appendix: seeds, sizes, rates, α, β, epochs, batch and patience."""
-    run = {run.row: run for run in preset("character", "full").runs if run.column == "30 %"}["LEAP"]
+    run = {run.row: run for run in preset("character", "full").settings if run.column == "30 %"}["LEAP"]
     train, options = run.config.train, run.config.options
     assert run.seeds == (112, 198, 234, 307, 425)
     assert (train.epochs, train.batch_size, train.patience, train.stop_on, train.schedule) == (200, 32, 50, "train", "constant")
     assert (options["hidden"], options["width"], options["depth"], options["f_width"]) == (40, 100, 3, 128)
     assert options["alpha"] == options["beta"] == 1e-6
-    leap = {run.row: run for run in preset("mujoco", "full").runs}["LEAP"].config
+    leap = {run.row: run for run in preset("mujoco", "full").settings}["LEAP"].config
     assert (leap.train.epochs, leap.train.batch_size, leap.train.patience, leap.options["alpha"]) == (1000, 1024, 100, 1e-4)
-    assert not leap.recipe.time_channel and preset("sepsis", "full").runs[0].config.recipe.intensity
-    sizes = {run.row: run.config.options["hidden"] for run in preset("model-size", "full").runs}
+    assert not leap.recipe.time_channel and preset("sepsis", "full").settings[0].config.recipe.intensity
+    sizes = {run.row: run.config.options["hidden"] for run in preset("model-size", "full").settings}
     assert [sizes[f"LEAP ({size})"] for size in ("small", "medium", "large")] == [39, 49, 59]
-    outputs = preset("output-length", "full").runs
-    assert {run.config.options.get("horizon", 10) for run in outputs if run.row == "last value"} == {1, 5, 10, 15, 20}
-    assert {run.config.options.get("horizon", 10) for run in outputs if run.row == "LEAP"} == {1, 5, 10, 15, 20}
-    without = {run.row: run for run in preset("layers-forecasting", "full").runs}["LEAP without likelihood"]
+    outputs = preset("output-length", "full").settings
+    assert {run.config.dataset_options.get("horizon", 10) for run in outputs if run.row == "last value"} == {1, 5, 10, 15, 20}
+    assert {run.config.dataset_options.get("horizon", 10) for run in outputs if run.row == "LEAP"} == {1, 5, 10, 15, 20}
+    without = {run.row: run for run in preset("layers-forecasting", "full").settings}["LEAP without likelihood"]
     assert without.config.options["beta"] == 0.0
 
 
@@ -61,10 +60,10 @@ def test_the_full_budget_is_the_papers():
 def test_every_preset_is_toml_and_its_models_take_its_options(name, budget):
     one = preset(name, budget)
     assert from_toml(to_toml(one)) == one
-    for run in one.runs:
-        if not honesty.is_honest(run.config.model):
+    for run in one.settings:
+        if not baselines.is_baseline(run.config.model):
             assert not set(run.config.options) - set(options_of(run.config.model))
-            more = BUDGETS[budget].more_seeds.get((run.config.data, run.row.lower()))
+            more = presets.preset(run.config.data)[budget]["seeds"].get(run.row.lower()) if budget == "standard" else None
             assert len(run.seeds) == (more or BUDGETS[budget].seeds)
     rows = set(one.rows)
     if budget != "smoke" and name in paper.TABLES:  # nothing of the paper's table is missing
@@ -97,7 +96,9 @@ def test_missing_data_is_an_error_but_of_all_the_rest_is_made(tmp_path):
     (tmp_path / "mujoco").mkdir()
     (tmp_path / "mujoco" / "mujoco_as_run.npy").write_bytes(b"")
     found = ask("all", "smoke", str(tmp_path))
-    assert len(found.missing) == 4 and {run.config.data for one in found.experiments for run in one.runs} == {"mujoco-as-run"}
+    assert len(found.missing) == 4 and {run.config.data for one in found.experiments for run in one.settings} == {
+        "mujoco-as-run"
+    }
     with pytest.raises(InputError, match="no table or figure 'tabel'"):
         ask("tabel", "smoke")
 
@@ -109,20 +110,20 @@ def test_smoke_data_is_small_and_has_every_class():
     assert small.train.sample(3)[0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-# ---- honest rows -----------------------------------------------------------------------------------------------------
+# ---- baselines -------------------------------------------------------------------------------------------------------
 
 
 def test_ridge_beats_the_last_value_and_both_know_what_was_seen_last():
     data = load("hopper", drop_rate=0.3, sequences=200)
-    last = honesty.last_values(data.test)
+    last = baselines.last_values(data.test)
     _, values = data.test.sample(3)
     for c in range(values.shape[1]):
         seen = values[~np.isnan(values[:, c]), c]
         assert last[3, c] == seen[-1]
-    preprocessor, ridge = honesty.scores("ridge", data, _recipe(), 0)
-    _, naive = honesty.scores("last-value", data, _recipe(), 0)
+    preprocessor, ridge = baselines.scores("ridge", data, _recipe(), 0)
+    _, plain = baselines.scores("last-value", data, _recipe(), 0)
     truth = preprocessor.encode_target(np.asarray(data.test.target))
-    assert np.mean((ridge["test"] - truth) ** 2) < np.mean((naive["test"] - truth) ** 2)
+    assert np.mean((ridge["test"] - truth) ** 2) < np.mean((plain["test"] - truth) ** 2)
 
 
 def _recipe():
@@ -150,8 +151,8 @@ def test_the_bootstrap_by_sequence_is_not_fooled_by_windows_that_repeat():
     rng = np.random.default_rng(1)
     each = rng.normal(-0.2, 0.6, 8)
     ours, sequence = np.repeat(each, 40), np.repeat(np.arange(8), 40)
-    naive, fair = paired_t(ours, np.zeros(320)), cluster_bootstrap(ours, np.zeros(320), sequence)
-    assert naive.p < 1e-3 < 0.02 < fair.p
+    plain, fair = paired_t(ours, np.zeros(320)), cluster_bootstrap(ours, np.zeros(320), sequence)
+    assert plain.p < 1e-3 < 0.02 < fair.p
     assert fair.low < 0 < fair.high and np.isclose(fair.difference, each.mean()) and fair.clusters == 8
     # The spread of the mean of 8 draws is what the theory says.
     assert np.isclose((fair.high - fair.low) / (2 * 1.96), each.std() / np.sqrt(8), rtol=0.15)
@@ -286,3 +287,13 @@ def _any_score(entry):
     rng = np.random.default_rng([len(entry.row), len(entry.column), entry.cell.config.train.seed])
     worse = 0.0 if entry.cell.config.model == "leap" else 0.3
     return float(rng.uniform(0.2, 0.4) + worse)
+
+
+def test_a_model_that_is_new_or_missing_breaks_no_table(monkeypatch):
+    """Somebody's own model is no row of the paper's tables, and one that is not installed has none."""
+    monkeypatch.setitem(MODELS, "mine", MODELS["gru"])
+    assert preset("sepsis", "standard").rows == preset("sepsis", "full").rows and "mine" not in str(preset("sepsis", "full"))
+    assert presets.sizes("sepsis", "mine") == {}
+    monkeypatch.delitem(MODELS, "ancde")
+    rows = preset("sepsis", "standard").rows
+    assert "ANCDE" not in rows and "LEAP" in rows

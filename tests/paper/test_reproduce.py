@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -23,7 +24,7 @@ name = "mine"
 title = "Mine"
 kind = "table"
 budget = "own"
-[[runs]]
+[[settings]]
 row = "ridge"
 column = "Hopper"
 data = "hopper"
@@ -56,7 +57,9 @@ def test_smoke_makes_tables_a_figure_and_the_page(tmp_path, data_dir, monkeypatc
 
 def test_a_record_proves_itself(tmp_path):
     """The cell runs again to the last bit; a figure that was touched is found out, and nothing is written."""
-    trained = MINE.replace('model = "ridge"', 'model = "gru"') + "[runs.options]\nhidden = 3\n[runs.train]\nepochs = 2\n"
+    trained = (
+        MINE.replace('model = "ridge"', 'model = "gru"') + "[settings.options]\nhidden = 3\n[settings.train]\nepochs = 2\n"
+    )
     (tmp_path / "mine.toml").write_text(trained)
     leapcde("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out", "--json")
     record = next((tmp_path / "out" / "records").glob("*.json"))
@@ -65,6 +68,12 @@ def test_a_record_proves_itself(tmp_path):
     assert same["same"] and same["recorded"] == same["now"] and same["changed"] == [] and sorted(tmp_path.rglob("*")) == before
     with mock.patch.dict(MODELS, gru=replace(MODELS["gru"], revision=2)):
         assert leapcde("rerun", record, "--json").json["cells"][0]["changed"] == ["revision of the model"]
+    name, text, arrays = record.stem, record.read_text(), record.with_suffix(".safetensors").read_bytes()
+    assert leapcde("collect", tmp_path / "out", "--json").json["collected"] == 1 and not record.exists()
+    (same,) = leapcde("rerun", tmp_path / "out" / name[:-4], "--json").json["cells"]  # how its name begins is enough
+    assert same["same"] and same["cell"] == name and same["changed"] == []
+    record.write_text(text)
+    record.with_suffix(".safetensors").write_bytes(arrays)
     kept = json.loads(record.read_text())
     kept["metrics"]["validation"]["mse"] = np.nextafter(kept["metrics"]["validation"]["mse"], 1.0)
     record.write_text(json.dumps(kept))
@@ -83,7 +92,9 @@ def test_a_cell_has_the_same_bits_on_one_core_and_on_two(tmp_path, data_dir, mon
     monkeypatch.setenv("LEAPCDE_DATA", str(data_dir))
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # a lazy compiler makes one program for all
     trained = MINE.replace('"ridge"', '"rnn"').replace('data = "hopper"', 'data = "character-trajectories"')
-    trained = trained.replace("samples = 40\nlength = 12\n", "") + "[runs.options]\nhidden = 40\n[runs.train]\nepochs = 1\n"
+    trained = (
+        trained.replace("samples = 40\nlength = 12\n", "") + "[settings.options]\nhidden = 40\n[settings.train]\nepochs = 1\n"
+    )
     (tmp_path / "mine.toml").write_text(trained)
     figures = []
     for cores in ({0}, {0, 1}):
@@ -143,7 +154,7 @@ def test_a_config_of_ones_own_is_run_from_toml(tmp_path):
     found = leapcde("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out")
     assert found.code == 0 and "| ridge | 0.405 |" in found.out and "Budget own: settings of its own" in found.out
     printed = leapcde("reproduce", tmp_path / "mine.toml", "--toml")
-    assert 'model = "ridge"' in printed.out and "[runs.train]" in printed.out
+    assert 'model = "ridge"' in printed.out and "[settings.train]" in printed.out
     (tmp_path / "bad.toml").write_text(MINE.replace('model = "ridge"', 'model = "rigde"'))
     wrong = leapcde("reproduce", tmp_path / "bad.toml", "--out", tmp_path / "out")
     assert wrong.code == 2 and "no model 'rigde'" in wrong.err
@@ -151,9 +162,9 @@ def test_a_config_of_ones_own_is_run_from_toml(tmp_path):
 
 def test_a_table_can_be_run_in_parts(tmp_path):
     """One model now, the other later: what was run before stays in the table."""
-    head, run = MINE.split("[[runs]]")
+    head, run = MINE.split("[[settings]]")
     other = run.replace("ridge", "last-value").replace("seeds = [0]", "seeds = [0, 1]")
-    (tmp_path / "mine.toml").write_text(f"{head}[[runs]]{run}[[runs]]{other}")
+    (tmp_path / "mine.toml").write_text(f"{head}[[settings]]{run}[[settings]]{other}")
     ask = ("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out")
     assert "1 cells to run" in leapcde(*ask, "--model", "last-value", "--seeds", 1, "--dry-run").out
     first = leapcde(*ask, "--model", "ridge").out
@@ -171,4 +182,5 @@ def test_a_table_can_be_run_in_parts(tmp_path):
 @pytest.mark.parametrize("name", ["character", "sepsis"])
 def test_presets_print_as_toml(name, data_dir):
     printed = leapcde("reproduce", name, "--budget", "full", "--toml", "--data-dir", data_dir).out
-    assert "seeds = [112," in printed and "patience = 50" in printed and 'clip = "none"' in printed
+    first = tomllib.loads(printed)["settings"][0]
+    assert first["seeds"][0] == 112 and first["train"]["patience"] == 50 and first["train"]["clip"] == "none"

@@ -80,8 +80,7 @@ def read_all(folder: Path) -> list[Record]:
     """All records of a folder, in the order of their names."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; 'leapcde reproduce' makes one")
-    home = folder / FOLDER if (folder / FOLDER).is_dir() else folder
-    alone = {path.stem: record for path in home.glob("*.json") if (record := read(path)) is not None}
+    alone = {path.stem: record for path in (folder / FOLDER).glob("*.json") if (record := read(path)) is not None}
     there = {record["name"]: record for record in collected.read_records(folder)}
     return [record for _, record in sorted({**there, **alone}.items())]
 

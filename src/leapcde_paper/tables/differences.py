@@ -19,7 +19,7 @@ _DATA = {
     "mujoco-as-run": "The released code adds a weight penalty to the MSE it reports; ours has none. Standing still beats every "
     "figure of the paper's table, so models that forecast at all do too.",
     "sepsis": "Test samples are all evaluated; the released code drops the last, incomplete batch.",
-    "speech-commands": "The paper has 34,975 clips of ten words; the protocol of a record says how many were used here.",
+    "speech-commands": "The paper has 34,975 clips of ten words; the dataset_options of a record say how many were used here.",
     "character-trajectories": "Test samples are all evaluated; the released code drops the last, incomplete batch.",
 }
 _LEAP = (

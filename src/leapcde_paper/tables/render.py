@@ -106,8 +106,8 @@ def _notes(table: dict[str, Any]) -> list[str]:
     about = BUDGETS[table["budget"]].about if table["budget"] in BUDGETS else "settings of its own"
     notes = [f"Budget {table['budget']}: {about}. {_made(table)}"]
     notes.append(
-        "± is the deviation over seeds. Bold: the best mean, and those that a paired t-test over seeds does not tell from it "
-        "(p ≥ 0.05). step MB: XLA's count for the compiled training step; process MB: the worker's peak; s / epoch: "
+        "± is the deviation over seeds. Bold: the best mean, and those not significantly different from it (paired t-test over "
+        "seeds, p ≥ 0.05). step MB: XLA's count for the compiled training step; process MB: the worker's peak; s / epoch: "
         "processor time."
     )
     return [*notes, *([table["note"]] if table["note"] else [])]

@@ -34,7 +34,7 @@ class Boot(NamedTuple):
 
 class Ranks(NamedTuple):
     average: dict[str, float]  # 1 is best
-    critical_difference: float  # two models whose ranks differ by less are not told apart (Nemenyi)
+    critical_difference: float  # two models whose ranks differ by less are not significantly different (Nemenyi)
     friedman_p: float
     wilcoxon_p: dict[tuple[str, str], float]  # two-sided, by pairs
     sets: int
@@ -106,7 +106,7 @@ def cluster_bootstrap(ours: np.ndarray, other: np.ndarray, clusters: np.ndarray,
 
 
 def same_as_best(best: Sequence[float], other: Sequence[float]) -> bool | None:
-    """Whether a paired t-test over seeds cannot tell two rows apart (p ≥ 0.05); None where there are too few seeds.
+    """Whether two rows are not significantly different (paired t-test over seeds, p ≥ 0.05); None with too few seeds.
 
     A row with one score, which no seed can change, is compared with every seed of the other.
 

@@ -114,7 +114,7 @@ def _megabytes(count: int | None) -> float | None:
 
 
 def _mark_best(cells: dict[str, dict[str, Any] | None], *, lower: bool) -> None:
-    """The best mean, and all rows that a paired test over seeds cannot tell from it."""
+    """The best mean, and all rows not significantly different from it."""
     there = {row: cell for row, cell in cells.items() if cell and cell["scores"] and not np.isnan(cell["mean"])}
     if len(there) < 2:
         return
