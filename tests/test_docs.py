@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import re
@@ -22,6 +21,7 @@ from conftest import ROOT
 from leapcde.cli import main as cli
 from leapcde.datasets.registry import DATASETS
 from leapcde.datasets.source import dataset_options_of
+from leapcde_paper import docs_numbers
 from leapcde_paper.report.text import text_page
 from leapcde_paper.run.records import read_all
 from leapcde_paper.tables.table import score
@@ -35,25 +35,18 @@ MODULES = [
 ]
 
 
-def fill_numbers():
-    spec = importlib.util.spec_from_file_location("fill_numbers", ROOT / "tools" / "fill_numbers.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("page", fill_numbers().PAGES)
+@pytest.mark.parametrize("page", docs_numbers.PAGES)
 def test_numbers_equal_the_records(page):
     text = (ROOT / page).read_text()
     assert "<!-- numbers:" in text
-    assert fill_numbers().filled(text) == text, "run: make numbers"
+    assert docs_numbers.filled(text) == text, "run: make numbers"
 
 
-def test_honest_rows_of_other_output_lengths_do_not_mix_with_the_tables():
-    naive = [r for r in read_all(ROOT / "results" / "standard") if (r["dataset"], r["drop"]) == ("mujoco-as-run", 0.0)]
-    scores = {r["config"]["options"].get("horizon"): score(r) for r in naive if r["model"] == "last-value"}
+def test_baselines_of_other_output_lengths_do_not_mix_with_the_tables():
+    found = [r for r in read_all(ROOT / "results" / "standard") if (r["dataset"], r["drop"]) == ("mujoco-as-run", 0.0)]
+    scores = {r["config"]["dataset_options"].get("horizon"): score(r) for r in found if r["model"] == "last-value"}
     assert len(scores) == 5
-    assert f"| mujoco-as-run, 0% dropped | MSE | last value {scores[None]:.4f}, " in fill_numbers().honest()
+    assert f"| mujoco-as-run, 0% dropped | MSE | last value {scores[None]:.4f}, " in docs_numbers.baselines()
 
 
 def test_the_page_of_results_equals_the_records():
@@ -119,11 +112,11 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
 
 def test_own_data_example_runs_as_printed(monkeypatch):
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "data" / "own-data.md").read_text(), re.S)[1]
-    quick = leapcde.TrainConfig(epochs=20, batch_size=8, learning_rate=5e-3)
-    monkeypatch.setattr("leapcde.training.fitted.TrainConfig", lambda: quick)
+    quick = {"epochs": 20, "batch_size": 8, "learning_rate": 5e-3}
+    monkeypatch.setattr("leapcde.training.defaults.training_options", lambda *args: quick)
     scope = {"print": lambda *args: None}
     exec(code, scope)
-    assert scope["fitted"].evaluate(scope["test"])["accuracy"] > 0.8
+    assert scope["classifier"].score(scope["test"]) > 0.8
 
 
 def test_every_data_set_has_a_page():
