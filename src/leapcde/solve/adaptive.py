@@ -16,6 +16,7 @@ _METHODS: dict[str, Any] = dict(zip(ADAPTIVE, (diffrax.Tsit5, diffrax.Dopri5), s
 
 
 def solve_adaptive(field: Field, y0, X: Drive, solver: Solver, save):
+    """As many steps as the tolerances ask for, the same for all samples of a batch; otherwise as `solve_fixed`."""
     pieces = X.times.shape[1] - 1
 
     def rate(s, y, _):

@@ -61,6 +61,7 @@ def _advance(y, slopes, weights, h):
 
 
 def solve_fixed(field: Field, y0, X: Drive, solver: Solver, save):
+    """One step a piece of X, or `substeps` of them: the state at the end, and `save(state)` at every knot."""
     tableau = TABLEAUX[solver.method]
     h = 1.0 / solver.substeps
 
