@@ -33,7 +33,7 @@ SHAPES = ("character-trajectories", "mujoco", "speech", "sepsis")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=HERE / "record.json")
-    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), options=SHAPES)
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=SHAPES)
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
