@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from leapcde.data.columns import Columns
 from leapcde.data.read import as_series, from_table
 from leapcde.data.series import Series
 from leapcde.errors import InputError
@@ -136,3 +137,9 @@ def test_tables_that_are_none():
     fits(problems(pd.concat([table(), table()[["x0"]]], axis=1), make=read), ("several columns", "'x0'", "rename"))
     for wrong in (None, {"who": [1]}, [1], "file.csv", np.ones((2, 2)), table()["x0"], pl.from_pandas(table()).lazy()):
         fits(problems(wrong, make=read), (type(wrong).__name__, "pandas or polars"))
+
+
+def test_columns_of_a_dictionary():
+    assert Columns.of({"id": "who", "static": ["age"]}) == Columns("who", static=("age",))
+    with pytest.raises(InputError, match="it takes id, time, target"):
+        Columns.of({"who": "x"})

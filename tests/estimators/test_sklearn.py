@@ -23,7 +23,7 @@ TABLE_ONLY = {
     "check_n_features_in_after_fitting": "series may be longer or shorter when predicted from",
     "check_estimators_partial_fit_n_features": "series may be longer or shorter in another part of the data",
     "check_estimators_empty_data_messages": "an array without columns is one without times: refused in other words",
-    "check_classifier_data_not_an_array": "a table of features is refused: tables are long here, and need columns=",
+    "check_classifier_data_not_an_array": "a table of features is refused: tables are long here, and need id=",
     "check_regressor_data_not_an_array": "the same",
     "check_fit2d_predict1d": "refused in other words",
     "check_dtype_object": "a dictionary among the numbers is refused, but with a ValueError",

@@ -209,7 +209,6 @@ BAD_SETTINGS = {
     "validation": ({"validation": 1.5}, "share 1.5"),
     "seed": ({"seed": "x"}, "seed: "),
     "class_weight": ({"class_weight": -2.0}, "positive"),
-    "columns": ({"columns": {"who": "x"}}, "it takes id, time, target"),
 }
 
 

@@ -223,7 +223,7 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
         params |= {"horizon": request.horizon, "window": request.window}
     if request.columns is not None:
         columns = request.columns.to_json()
-        params["columns"] = {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
+        params |= {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
     made = ESTIMATORS[task]().set_params(model=model, **params)
     # The validation data calibrates the intervals of a run: nothing more is held out for that.
     return made.set_params(calibration=0.0) if "calibration" in made.get_params() else made

@@ -58,8 +58,8 @@ def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> S
     """A long table (pandas or polars) as one `Series`; what is not named otherwise is a channel."""
     if columns.id is None or columns.time is None:
         raise InputError(
-            'a table needs the names of its columns: give the estimator columns={"id": …, "time": …}, with what tells the '
-            'samples apart and the times, and "target" for what is predicted'
+            "a table needs the names of its columns: give id= (what tells the samples apart) and time= to the estimator, "
+            "and target= for what is predicted"
         )
     named = {columns.id, columns.time, columns.target, *columns.static}
     values = columns.values or tuple(str(column) for column in table.columns if str(column) not in named)

@@ -96,7 +96,7 @@ def _from_xarray(data: Any, columns: Columns) -> Series:
     if clock not in data.dims or not 2 <= len(data.dims) <= 3:
         raise InputError(
             f"cannot read series from xarray dimensions {tuple(data.dims)}: two or three are needed, one of them {clock!r}; "
-            'name the one that holds time and the one that tells samples apart: columns={"time": …, "id": …}'
+            "name the one that holds time and the one that tells samples apart: time=, id="
         )
     others = [dim for dim in data.dims if dim != clock]
     sample = columns.id or next((dim for dim in others if dim != "channel"), others[0])

@@ -54,7 +54,10 @@ class Estimator(BaseEstimator):
     learning_rate: float | None
     training: dict[str, Any] | TrainConfig | None
     validation: float
-    columns: dict[str, Any] | Columns | None
+    id: str | None
+    time: str | None
+    values: Sequence[str] | None
+    static: Sequence[str] | None
     layout: str
     warm_start: bool
     seed: Any
@@ -79,7 +82,7 @@ class Estimator(BaseEstimator):
         Parameters
         ----------
         X, y
-            Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `columns`); one target a sample.
+            Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample.
         validation : (X, y) or Series, optional
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
@@ -198,20 +201,25 @@ class Estimator(BaseEstimator):
 
     # Reading ------------------------------------------------------------------------------------------------------
 
+    def _columns(self) -> Columns:
+        """Which column of a table is what."""
+        lists = tuple(self.values or ()), tuple(self.static or ())
+        return Columns(self.id, self.time, getattr(self, "target", None), *lists)
+
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, columns=Columns.of(self.columns), layout=self.layout)
+        series = read(X, y, columns=self._columns(), layout=self.layout)
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
-                'a Series with a target, or the name of a table\'s column as columns={"target": …}'
+                "a Series with a target, or the name of a table's column as target="
             )
         return series
 
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
-        series = read(X, columns=Columns.of(self.columns), layout=self.layout, with_target=False)
+        series = read(X, columns=self._columns(), layout=self.layout, with_target=False)
         series = replace(series, target=None)
         self.fitted_.preprocessor.check(series)
         return series

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.multiclass import type_of_target
 
-from leapcde.data.columns import Columns
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.errors import InputError, Problems
@@ -50,8 +50,16 @@ class LeapClassifier(Estimator):
     class_weight : "balanced", None, dict or float, default "balanced"
         How much classes count in the loss: by how rare they are, all the same, {class: weight}, or, of two classes, the
         weight of the second.
-    columns : dict, optional
-        For tables: {"id": …, "time": …, "target": …}, and "values" and "static" as lists of columns; see `Columns`.
+    id : str, optional
+        For tables: the column that tells the samples apart.
+    time : str, optional
+        For tables: the column with the times, numbers or dates.
+    target : str, optional
+        For tables: the column that is predicted, one value a sample.
+    values : sequence of str, optional
+        For tables: the columns that are channels; all that are nothing else if None.
+    static : sequence of str, optional
+        For tables: columns with one value a sample that is known beforehand, such as age.
     layout : str, default "channels_last"
         The order of axes in arrays; "channels_first" is aeon's.
     warm_start : bool, default False
@@ -86,7 +94,11 @@ class LeapClassifier(Estimator):
         training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         class_weight: str | dict[Any, float] | float | None = "balanced",
-        columns: dict[str, Any] | Columns | None = None,
+        id: str | None = None,
+        time: str | None = None,
+        target: str | None = None,
+        values: Sequence[str] | None = None,
+        static: Sequence[str] | None = None,
         layout: str = "channels_last",
         warm_start: bool = False,
         seed: Any = 0,
@@ -103,7 +115,11 @@ class LeapClassifier(Estimator):
         self.training = training
         self.validation = validation
         self.class_weight = class_weight
-        self.columns = columns
+        self.id = id
+        self.time = time
+        self.target = target
+        self.values = values
+        self.static = static
         self.layout = layout
         self.warm_start = warm_start
         self.seed = seed

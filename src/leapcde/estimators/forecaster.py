@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import RegressorTags
 
-from leapcde.data.columns import Columns
 from leapcde.data.forms import read
 from leapcde.data.series import Series
 from leapcde.data.windows import Horizon, auto_window, cut_windows, in_steps, last_window
@@ -54,8 +54,14 @@ class LeapForecaster(Estimator):
         The share of the data that is held out to choose the weights, unless `fit` is given other data for it.
     calibration : float, default 0.15
         The share of the sequences that is held out for `predict_interval`.
-    columns : dict, optional
-        For tables: {"id": …, "time": …}, and "values" and "static" as lists of columns; see `Columns`.
+    id : str, optional
+        For tables: the column that tells the samples apart.
+    time : str, optional
+        For tables: the column with the times, numbers or dates.
+    values : sequence of str, optional
+        For tables: the columns that are channels; all that are nothing else if None.
+    static : sequence of str, optional
+        For tables: columns with one value a sample that is known beforehand, such as age.
     layout : str, default "channels_last"
         The order of axes in arrays; "channels_first" is aeon's.
     warm_start : bool, default False
@@ -94,7 +100,10 @@ class LeapForecaster(Estimator):
         training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         calibration: float = 0.15,
-        columns: dict[str, Any] | Columns | None = None,
+        id: str | None = None,
+        time: str | None = None,
+        values: Sequence[str] | None = None,
+        static: Sequence[str] | None = None,
         layout: str = "channels_last",
         warm_start: bool = False,
         seed: Any = 0,
@@ -114,7 +123,10 @@ class LeapForecaster(Estimator):
         self.training = training
         self.validation = validation
         self.calibration = calibration
-        self.columns = columns
+        self.id = id
+        self.time = time
+        self.values = values
+        self.static = static
         self.layout = layout
         self.warm_start = warm_start
         self.seed = seed
@@ -134,7 +146,7 @@ class LeapForecaster(Estimator):
         return series.times[series.offsets[1:] - 1, None] + ahead
 
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
-        series = read(X, y, columns=Columns.of(self.columns), layout=self.layout)
+        series = read(X, y, columns=self._columns(), layout=self.layout)
         given = series.target is not None
         if settle:
             self.window_ = self.window if given or self.window else auto_window(series, self.horizon)

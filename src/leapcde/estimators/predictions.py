@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leapcde.data.columns import Columns
 from leapcde.data.windows import in_steps
 from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
@@ -22,7 +21,7 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     Parameters
     ----------
     estimator : Estimator
-        Trained on a table with named `columns`; the target column need not be there.
+        Trained on a table with named columns; the target column need not be there.
     table : pandas or polars table
         New samples. Columns that training did not use are left out.
     coverage : float, optional
@@ -41,7 +40,7 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     ends = {}
     if coverage is not None:
         ends = dict(zip(("lower", "upper"), estimator.around(said, coverage), strict=True))
-    name = Columns.of(estimator.columns).id or "id"
+    name = estimator.id or "id"
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from sklearn.metrics import r2_score
 from sklearn.utils import RegressorTags
 
-from leapcde.data.columns import Columns
 from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
@@ -44,8 +44,16 @@ class LeapRegressor(Estimator):
         The share of the data that is held out to choose the weights, unless `fit` is given other data for it.
     calibration : float, default 0
         The share of the data that is held out for `predict_interval`.
-    columns : dict, optional
-        For tables: {"id": …, "time": …, "target": …}, and "values" and "static" as lists of columns; see `Columns`.
+    id : str, optional
+        For tables: the column that tells the samples apart.
+    time : str, optional
+        For tables: the column with the times, numbers or dates.
+    target : str, optional
+        For tables: the column that is predicted, one value a sample.
+    values : sequence of str, optional
+        For tables: the columns that are channels; all that are nothing else if None.
+    static : sequence of str, optional
+        For tables: columns with one value a sample that is known beforehand, such as age.
     layout : str, default "channels_last"
         The order of axes in arrays; "channels_first" is aeon's.
     warm_start : bool, default False
@@ -78,7 +86,11 @@ class LeapRegressor(Estimator):
         training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         calibration: float = 0.0,
-        columns: dict[str, Any] | Columns | None = None,
+        id: str | None = None,
+        time: str | None = None,
+        target: str | None = None,
+        values: Sequence[str] | None = None,
+        static: Sequence[str] | None = None,
         layout: str = "channels_last",
         warm_start: bool = False,
         seed: Any = 0,
@@ -95,7 +107,11 @@ class LeapRegressor(Estimator):
         self.training = training
         self.validation = validation
         self.calibration = calibration
-        self.columns = columns
+        self.id = id
+        self.time = time
+        self.target = target
+        self.values = values
+        self.static = static
         self.layout = layout
         self.warm_start = warm_start
         self.seed = seed
