@@ -43,6 +43,7 @@ lint: .venv/.dev ## ruff, pyright, and who may import whom
 
 numbers: .venv/.dev
 	$(BIN)/python -m leapcde_paper.docs_numbers
+	$(BIN)/python -m leapcde_paper.figures.front
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
 

@@ -22,6 +22,7 @@ from leapcde.cli import main as cli
 from leapcde.datasets.registry import DATASETS
 from leapcde.datasets.source import dataset_options_of
 from leapcde_paper import docs_numbers
+from leapcde_paper.figures.front import front
 from leapcde_paper.report.text import text_page
 from leapcde_paper.run.records import read_all
 from leapcde_paper.tables.table import score
@@ -55,6 +56,13 @@ def test_the_page_of_results_equals_the_records():
     text = page.read_text()
     assert text_page(read_all(folder), folder, "results", names) == text, "run: make numbers"
     assert all(f"](results/{name}.svg)" in text for name in names)
+
+
+def test_the_front_picture_is_drawn_from_the_records():
+    """Its lines and points, up to what another Matplotlib writes otherwise."""
+    lines = lambda text: len(re.findall(r"<path d=", text))
+    found, page = front(ROOT / "results" / "standard"), (ROOT / "docs" / "front.svg").read_text()
+    assert lines(found) == lines(page) > 4 and "](docs/front.svg)" in README
 
 
 @pytest.mark.parametrize("name", MODULES)

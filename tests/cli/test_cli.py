@@ -24,7 +24,7 @@ from leapcde.training import loop as training
 pytestmark = pytest.mark.usefixtures("elsewhere")
 
 COMMANDS = ("demo", "fit", "tune", "train", "compare", "evaluate", "predict", "explain", "models", "doctor", "data")
-COMMANDS += ("reproduce", "rerun", "report")
+COMMANDS += ("reproduce", "collect", "rerun", "report")
 
 
 @pytest.fixture(scope="module")
