@@ -42,12 +42,12 @@ def preset(data: str) -> dict[str, Any]:
 
 
 def of_model(data: str, model: str) -> dict[str, Any]:
-    """The section of a model; an ablation has that of the model it is made of, a model of somebody else an empty one.
+    """The section of a model; an ablation or a variant has that of the model it is made of, somebody else's model an empty one.
 
     >>> of_model("mujoco", "layers+ode-rnn") == of_model("mujoco", "ode-rnn")
     True
     """
-    section = preset(data)["model"].get(model.removeprefix("layers+"), {})
+    section = preset(data)["model"].get(model.removeprefix("layers+").partition(":")[0], {})
     return {"sizes": {}, "paper": {}, "standard": {}, "search": {}, "without_noise": False, **section}
 
 
