@@ -37,7 +37,7 @@ class Augment:
         obs, (a, b, c) = batch.obs, jax.random.split(key, 3)
         if self.warp:
             obs = obs._replace(times=warped(obs.times, self.warp, a))
-        if self.channel_drop:
+        if self.channel_drop and obs.mask.shape[-1] > 1:  # of a single channel nothing would be left
             obs = masked(obs, drop_channels(obs.mask, self.channel_drop, b))
         seen = obs
         if self.hide or self.spans:

@@ -12,6 +12,7 @@ import numpy as np
 import optax
 from jax import lax
 
+from leapcde.errors import InputError
 from leapcde.models.base import Model
 from leapcde.nn.losses import cross_entropy, mean_squared_error, weight_norms
 from leapcde.paths.batch import Batch, Bucket, Recipe
@@ -100,6 +101,8 @@ def _gradient(step: Step, params, data: Batch, index, key, epoch):
 
 def make_step(model: Model, task: str, train: list[Bucket], config: TrainConfig, recipe: Recipe | None) -> tuple[Step, State]:
     """What the compiled step depends on, and the state it starts from."""
+    if config.in_window and task != "forecasting":
+        raise InputError(f"in_window {config.in_window}: only forecasts can be asked for at earlier rows; leave it out")
     params, static = eqx.partition(model, eqx.is_inexact_array)
     optimiser = make_optimiser(config.optimizer, config.weight_decay, config.clip)
     step = Step(
