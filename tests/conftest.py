@@ -31,9 +31,15 @@ ROOT = Path(__file__).parent.parent
 
 
 def awake(model):
-    """The model with random numbers where it starts with zeros: a forecasting head of zeros would hide all behind it."""
+    """The model with random numbers for rows of zeros at its start: a forecasting head of zeros would hide all behind it."""
     rng = np.random.default_rng(0)
-    stir = lambda leaf: leaf + rng.normal(size=leaf.shape) * 0.3 if eqx.is_inexact_array(leaf) and not leaf.any() else leaf
+
+    def stir(leaf):
+        if not eqx.is_inexact_array(leaf) or (rows := leaf.any(-1, keepdims=True) if leaf.ndim else leaf != 0).all():
+            return leaf
+        many = leaf.shape[0] if leaf.ndim > 1 else 1  # inputs: a flow of many must not blow up rounding errors
+        return leaf + rng.normal(size=leaf.shape) * 0.3 * min(1.0, (8 / many) ** 0.5) * ~rows
+
     return jax.tree.map(stir, model)
 
 

@@ -24,6 +24,7 @@ from leapcde.training.fitted import FittedModel
 from leapcde.training.preprocess import Preprocessor
 
 TINY = {"hidden": 4, "width": 4, "depth": 1}
+PLUS = {"hidden": 4, "depth": 1, "path_width": 4, "flow": 4, "flow_width": 4}
 LEAP = {**TINY, "f_width": 4, "decoder_steps": 4}
 QUICK = {"options": TINY, "interpolation": "linear", "epochs": 1, "batch_size": 16}
 
@@ -40,11 +41,17 @@ def leap():
     return LeapClassifier(options=LEAP, interpolation="linear", epochs=1, batch_size=16).fit(falls())
 
 
+@pytest.fixture(scope="module")
+def plus():
+    return LeapClassifier("leap+", options=PLUS, interpolation="linear", epochs=1, batch_size=16).fit(falls())
+
+
 # The learned path
 
 
-def test_path_at_times(leap):
-    series = falls().take([0, 5])
+@pytest.mark.parametrize("name", ["leap", "plus"])
+def test_path_at_times(name, request):
+    leap, series = request.getfixturevalue(name), falls().take([0, 5])
     grid = leap.path(series, 9)
     assert leap.predict_at(series, grid["t"]) == pytest.approx(grid["Y"], rel=1e-4, abs=1e-4)
     shared = leap.predict_at(series, [0.5, 3.0])
@@ -58,6 +65,14 @@ def test_path_at_times(leap):
         leap.predict_at(series, np.ones((3, 1)))
 
 
+def test_the_path_of_leap_plus_passes_through_what_was_observed(plus):
+    series = falls()
+    found, there = np.concatenate(plus.predict_at(series)), ~np.isnan(series.values)
+    assert found[there] == pytest.approx(series.values[there], abs=1e-4)
+    path = plus.path(series, 30)
+    assert path["Y"].shape == path["dY"].shape == (24, 30, 2) and path["speed"].shape == (24, 30)
+
+
 def test_a_model_without_a_learned_path_says_so():
     preprocessor = Preprocessor.learn(falls(), "classification", Recipe("linear"))
     plain = FittedModel(preprocessor, build("ncde", preprocessor.spec, **TINY), "ncde", TINY)
@@ -69,14 +84,16 @@ def test_a_model_without_a_learned_path_says_so():
 
 
 @pytest.mark.parametrize("task", ["classification", "forecasting"])
-def test_importance_adds_up_to_the_change(task):
+@pytest.mark.parametrize(("name", "options"), [("ncde", {**TINY, "activation": "tanh"}), ("leap+", PLUS)])
+def test_importance_adds_up_to_the_change(task, name, options):
     """Completeness, the theorem behind integrated gradients; also through an anchored head, and with static features."""
     series = falls()
     if task == "forecasting":
         series = as_series(series, target=np.zeros((24, 3, 2)))
     preprocessor = Preprocessor.learn(series, task, Recipe("natural", intensity=True))
-    fitted = FittedModel(preprocessor, awake(build("ncde", preprocessor.spec, activation="tanh", **TINY)), "ncde", TINY)
-    found = attribute(fitted, series.take([0, 3, 5]), steps=64)
+    fitted = FittedModel(preprocessor, awake(build(name, preprocessor.spec, **options)), name, options)
+    # Y is mixed by how far observations disagree, which bends sharply where all are near 0: more steps are needed.
+    found = attribute(fitted, series.take([0, 3, 5]), steps=64 if name == "ncde" else 1024)
     sums = [np.nansum(found.values[a:b]) for a, b in zip(found.series.offsets[:-1], found.series.offsets[1:], strict=True)]
     assert found.change == pytest.approx(sums + found.static.sum(1), rel=1e-2, abs=1e-3)
     assert np.abs(found.change).min() > 1e-3

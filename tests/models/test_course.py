@@ -65,7 +65,7 @@ def option_name(model: str) -> str:
     return "encoder_steps" if model == "leap" else "steps"
 
 
-@pytest.mark.parametrize("name", ["ncde", "ancde", "leap", "leap+"])
+@pytest.mark.parametrize("name", ["ncde", "ancde", "leap"])
 def test_only_the_time_channel_changes_its_pace(name):
     """Half the pace is a time channel of half the size: counts and values are left alone."""
     spec = Spec("classification", 3, 7, (5,), span=16.0, recipe=Recipe(intensity=True))
@@ -79,7 +79,7 @@ def test_only_the_time_channel_changes_its_pace(name):
     assert not np.allclose(run(plain, Batch(obs, X)).prediction, run(plain, slower).prediction, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["ncde", "ancde", "leap", "leap+"])
+@pytest.mark.parametrize("name", ["ncde", "ancde", "leap"])
 def test_steps_do_not_see_padding(name):
     obs, longer = (batch_of().obs for _ in range(2))
     repeat = lambda a, last: jnp.concatenate([a, jnp.repeat(last, 3, axis=1)], 1)
@@ -88,7 +88,7 @@ def test_steps_do_not_see_padding(name):
         values=repeat(obs.values, jnp.zeros_like(obs.values[:, -1:])),
         mask=repeat(obs.mask, jnp.zeros_like(obs.mask[:, -1:])),
     )
-    model = double(build(name, SPEC, hidden=6, width=7, depth=1, **{option_name(name.removesuffix("+")): STEPS}))
+    model = double(build(name, SPEC, hidden=6, width=7, depth=1, **{option_name(name): STEPS}))
     short, long = (run(model, Batch(o, fit_path(o, "natural"))).prediction for o in (obs, longer))
     np.testing.assert_allclose(short, long, atol=1e-9)
 

@@ -40,8 +40,7 @@ def double(model):
 
 
 def model_of(name="leap", **options):
-    random = {} if name == "leap+" else {"swings": 0.0}  # leap+ has no other start
-    model = build(name, SPEC, seed=3, **{**SMALL, **FINE, **random, **options})
+    model = build(name, SPEC, seed=3, **{**SMALL, **FINE, "swings": 0.0, **options})
     # Larger weights than at the start of training, so that no term of the equations is negligible.
     return jax.tree.map(lambda a: 1.5 * a if eqx.is_inexact_array(a) else a, double(model))
 
@@ -206,29 +205,6 @@ def test_learned_path(case):
     np.testing.assert_allclose(Y.derivative(t), numeric, atol=1e-5)
 
 
-def test_leap_plus_adds_what_it_learned_to_the_observed_path():
-    """dz = g(z) (dX + J_m f dt), with X linear between the decoder's steps, and Y = X + m(h)."""
-    b, batch = 2, batch_of()
-    plus = model_of("leap+", decoder_steps=20, probe="exact", solver_options={"substeps": 32})
-    model = plus.leap
-    X, e = encoded(model, batch, b)
-    grid = np.linspace(0.0, float(batch.obs.times[b, -1]), 21)
-    points, W = np.array([X(q) for q in grid]), np.asarray(model.m.weight)
-    states = [np.array([*dense(model.φ_h, e), *dense(model.φ_z, points[0])])]
-    for i, (start, end) in enumerate(pairwise(grid * model.pace)):
-        dX = (points[i + 1] - points[i]) / (end - start)
-        move = lambda q, s, dX=dX: [*f_of(model, s[:6]), *(matrix(model.g, s[6:]) @ (f_of(model, s[:6]) @ W + dX))]
-        states.append(solve_ivp(move, (start, end), states[-1], rtol=1e-9, atol=1e-10).y[:, -1])
-
-    @eqx.filter_jit
-    def found(plus, batch, times):
-        return plus.decode(plus.leap.course(batch), None)[1], plus.learned_path(batch).evaluate(times)
-
-    z, Y = found(plus, batch, jnp.tile(grid, (4, 1)))
-    np.testing.assert_allclose(z[b], states[-1][6:], atol=1e-5)
-    np.testing.assert_allclose(Y[b], points + dense(model.m, np.array(states)[:, :6]), atol=1e-5)
-
-
 def test_both_parts_of_L_Y(case):
     batch, model, want = case
     key = jax.random.key(0)
@@ -314,7 +290,6 @@ def test_alpha_term_reaches_f_m_k_and_phi_h():
     "options",
     [
         {"name": "leap:restart"},
-        {"name": "leap+"},
         pytest.param({"probe": "gaussian"}, marks=pytest.mark.slow),
         pytest.param({"decoder_steps": None}, marks=pytest.mark.slow),
         pytest.param({"solver": "adaptive-tsit5", "solver_options": {}}, marks=pytest.mark.slow),

@@ -179,7 +179,7 @@ class Estimator(BaseEstimator):
         mine["seed"] = _seed(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
-        settings = {**auto.training_options(samples, self.task), "stop_on": "validation"}
+        settings = {**auto.training_options(samples, self.task, self.model), "stop_on": "validation"}
         try:
             return TrainConfig(**{**settings, **mine, **(self.training or {})})
         except TypeError as error:

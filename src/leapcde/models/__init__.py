@@ -9,5 +9,5 @@ from leapcde.models import ace_node as ace_node
 from leapcde.models import ncde as ncde
 from leapcde.models import ancde as ancde
 from leapcde.models import leap as leap
-from leapcde.models import leap_residual as leap_residual
+from leapcde.models import leap_plus as leap_plus
 from leapcde.models import variants as variants

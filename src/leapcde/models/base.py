@@ -67,6 +67,10 @@ class Model(eqx.Module):
         so far, in fractions, for penalties that grow with it.
         """
 
+    def started(self, train: list[Batch]) -> Model:
+        """The model as training starts with it; where something of it has a closed form, with that."""
+        return self
+
     def regularised(self) -> Any:
         """The part of the model on which a weight penalty acts."""
         return self
@@ -118,7 +122,7 @@ class Course:
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch with X at this pace."""
-        return batch if self.pace is None else Batch(batch.obs, paced(batch.X, self.pace))
+        return batch if self.pace is None else batch._replace(X=paced(batch.X, self.pace))
 
     def path(self, batch: Batch) -> CubicPath:
         """X as it is solved along; where there are steps, its mean around each of them and linear between them."""

@@ -1,7 +1,8 @@
 """Options of models: a frozen dataclass each, whose types say what a value may be. Checked here and nowhere else.
 
-`int` is a size (whole, at least 1), `Whole` may be 0, `float` is at least 0, `Positive` is above 0; then `bool`, `str`,
-`Literal`, `dict`, and unions of them, such as `int | None`. Any other annotation accepts any value.
+`int` is a size (whole, at least 1), `Whole` may be 0, `float` is at least 0, `Positive` is above 0, `Share` is from 0 up to,
+but not, 1; then `bool`, `str`, `Literal`, `dict`, and unions of them, such as `int | None`. Any other annotation accepts
+any value.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def _finite(value: Any) -> bool:
 
 Whole = Annotated[int, Rule(lambda value: _whole(value) and value >= 0, "a whole number, 0 or more")]
 Positive = Annotated[float, Rule(lambda value: _finite(value) and value > 0, "a number above 0")]
+Share = Annotated[float, Rule(lambda value: _finite(value) and 0 <= value < 1, "a number from 0 up to, but not, 1")]
 RULES: dict[Any, Rule] = {
     int: Rule(lambda value: _whole(value) and value > 0, "a whole number above 0"),
     float: Rule(lambda value: _finite(value) and value >= 0, "a number of at least 0"),

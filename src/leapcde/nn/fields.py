@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from leapcde.nn.dense import MLP
+from leapcde.nn.dense import MLP, Dense
 
 
 @jax.custom_vjp
@@ -121,3 +121,27 @@ def swinging(f: ODEField, fastest: float) -> ODEField:
     biases = jax.tree.map(jnp.zeros_like, last.bias), jax.tree.map(lambda b: jnp.where(used, 0, b), first.bias)
     where = lambda f: [f.net.layers[0].weight, f.net.layers[1].weight, f.net.layers[1].bias, f.net.layers[0].bias]
     return eqx.tree_at(where, f, [into, out, *biases])
+
+
+class Flow(eqx.Module):
+    """f(h) = h A + b + W₃ silu(W₂ [sin; silu](W₁ h)), with A, b and W₃ zero at the start: what flows stands still."""
+
+    A: Float[Array, "state state"]
+    b: Float[Array, " state"]
+    W1: Dense
+    W2: Dense
+    W3: Dense
+
+    def __init__(self, state: int, width: int, *, key):
+        k = jax.random.split(key, 3)
+        self.A, self.b = jnp.zeros((state, state)), jnp.zeros(state)
+        W1 = Dense(state, width, key=k[0], gain=3**0.5)
+        phases = jax.random.uniform(k[2], (width,), minval=-1.0)
+        self.W1 = eqx.tree_at(lambda W: W.bias, W1, phases)
+        self.W2 = Dense(width, width, key=k[1], gain=3**0.5)
+        self.W3 = jax.tree.map(jnp.zeros_like, Dense(width, state, key=key))
+
+    def __call__(self, h: Float[Array, "*batch state"]) -> Float[Array, "*batch state"]:
+        a, b = jnp.split(self.W1(h), [len(self.W2.weight) // 2], -1)
+        u = jnp.concatenate([jnp.sin(a), jax.nn.silu(b)], -1)
+        return h @ self.A + self.b + self.W3(jax.nn.silu(self.W2(u)))

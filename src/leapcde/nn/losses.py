@@ -8,14 +8,20 @@ from jaxtyping import Array, Float, Int
 
 
 def cross_entropy(
-    logits: Float[Array, "batch classes"], labels: Int[Array, " batch"], weights: Float[Array, " classes"] | None = None
+    logits: Float[Array, "batch classes"],
+    labels: Int[Array, " batch"],
+    weights: Float[Array, " classes"] | None = None,
+    smoothing: float = 0.0,
 ) -> Float[Array, ""]:
-    """Mean cross-entropy; `weights` counts each sample by its class.
+    """Mean cross-entropy; `weights` counts each sample by its class, `smoothing` shares so much of the truth among all.
 
     >>> round(float(cross_entropy(jnp.zeros((1, 2)), jnp.array([0]))), 4)
     0.6931
     """
-    loss = -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)[:, 0]
+    log_p = jax.nn.log_softmax(logits)
+    loss = -jnp.take_along_axis(log_p, labels[:, None], 1)[:, 0]
+    if smoothing:
+        loss = (1 - smoothing) * loss - smoothing * log_p.mean(-1)
     if weights is None:
         return loss.mean()
     share = weights[labels]

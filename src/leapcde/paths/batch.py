@@ -45,11 +45,19 @@ class Recipe:
         return asdict(self)
 
 
+class Hidden(NamedTuple):
+    """What a training step hid of the observations, row by row: a learned path may be asked for it."""
+
+    values: Any  # (batch, length, channels)
+    mask: Any  # (batch, length, channels), 1 where an observation was hidden
+
+
 class Batch(NamedTuple):
     """The observations, padded, and the path X through them."""
 
     obs: Padded
     X: CubicPath
+    hidden: Hidden | None = None  # in training, where rows are hidden
 
     @property
     def start(self):

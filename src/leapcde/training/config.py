@@ -26,6 +26,15 @@ class TrainConfig:
     patience: int | None = None  # stop after so many epochs without a better loss
     stop_on: str = "train"  # whose loss: "train" (the paper's appendix) or "validation"
     class_weight: str | tuple[float, ...] | None = None  # or "balanced", or a weight for each class in its order
+    hide: float = 0.0  # up to so large a share of each sample's rows is hidden in a step; a learned path is asked for them
+    spans: float = 0.0  # and two spans of up to so large a share of its time
+    warp: float = 0.0  # how unevenly time may run in a step
+    channel_drop: float = 0.0  # share of channels that a sample does not show in a step
+    in_window: float = 0.0  # weight of the forecast from a random earlier row of each window
+    label_smoothing: float = 0.0  # how much of the truth all classes share
+    ema: float = 0.0  # the weights that are validated and kept are averages over about 1 / (1 − ema) steps
+    warmup: float = 0.0  # epochs in which the learning rate rises from 0
+    accumulate: int = 1  # equal parts of a step's samples whose gradients are averaged: less memory, the same step
     seed: int = 0
 
     def __post_init__(self):
@@ -48,7 +57,23 @@ class TrainConfig:
             raise InputError("weight_penalty and weight_decay must not be negative, clip must be positive or None")
         if not 0 <= self.noise < np.inf:
             raise InputError(f"noise {self.noise}: give a number that is not negative")
+        shares = ("hide", "spans", "channel_drop", "label_smoothing", "ema")
+        if not all(0 <= getattr(self, name) < 1 for name in shares):
+            raise InputError(f"{', '.join(shares)}: each must be a share from 0 up to, but not including, 1")
+        if not all(0 <= number < np.inf for number in (self.warp, self.in_window, self.warmup)) or self.accumulate < 1:
+            raise InputError("warp, in_window and warmup must not be negative, accumulate must be at least 1")
 
     def to_json(self) -> dict[str, Any]:
-        """Without noise where there is none: runs from before it could be had stay what they were, by name too."""
-        return {key: value for key, value in asdict(self).items() if key != "noise" or value}
+        """Without later fields that are neutral: runs from before they could be had stay what they were, by name too."""
+        return {key: value for key, value in asdict(self).items() if key not in LATER or value != LATER[key]}
+
+
+LATER = {
+    "noise": 0.0,
+    "hide": 0.0,
+    "spans": 0.0,
+    "warp": 0.0,
+    "channel_drop": 0.0,
+    "in_window": 0.0,
+}  # and their neutral values
+LATER |= {"label_smoothing": 0.0, "ema": 0.0, "warmup": 0.0, "accumulate": 1}

@@ -19,6 +19,14 @@ PENALTY = 0.003  # of classifiers, which overfit without one (decision 9)
 UPDATES = 1700  # how many steps of the optimiser a run should have, if time allows
 MANY, STEPS = 128, 64  # rows from which a series is followed in so many steps
 MEMORY = 2e9  # bytes that one training step may keep for its backward pass before it recomputes them instead
+PLUS_ROWS, PLUS_KNOTS = 48, 32  # rows from which LEAP+ follows a series at so many knots
+PLUS_FEW = 4000  # windows, of which a linear equation is learned better in closed form
+PLUS_ANY = {"learning_rate": 3e-3, "weight_penalty": 0.0, "optimizer": "adamw", "weight_decay": 0.02, "ema": 0.99}
+PLUS_TRAINING = {  # of LEAP+, by task, from trials on validation data of classes and forecasts; none of numbers
+    "classification": {**PLUS_ANY, "hide": 0.3, "spans": 0.15, "warp": 0.3, "channel_drop": 0.1},
+    "regression": {**PLUS_ANY, "hide": 0.3, "spans": 0.15},  # unwarped: a number may depend on when
+    "forecasting": {**PLUS_ANY, "hide": 0.2, "in_window": 1.0, "warmup": 1.0},
+}
 LONG = 20.0  # seconds of training from which a person wants to know before
 
 
@@ -35,6 +43,8 @@ def model_options(
     >>> model_options("ncde", 4, np.array([9, 99_999]), 32, task="classification", interpolation="natural")
     {'hidden': 40, 'width': 100, 'depth': 3, 'steps': 64}
     """
+    if name == "leap+":
+        return _plus_options(lengths, task)
     known = options_of(name)
     wide = channels > 32
     found: dict[str, Any] = {"hidden": 32 if wide else 40, "width": 64 if wide else 100, "depth": 2 if wide else 3}
@@ -48,8 +58,15 @@ def model_options(
     return {key: value for key, value in found.items() if key in known}
 
 
-def training_options(samples: int, task: str) -> dict[str, Any]:
-    """Batch, epochs, patience, the highest rate of the cosine schedule and the weight penalty for so many training samples.
+def _plus_options(lengths: np.ndarray, task: str) -> dict[str, Any]:
+    """Options of LEAP+: knots where rows are many; forecasts of few windows start as the linear rollout."""
+    knots = PLUS_KNOTS if lengths.max() > PLUS_ROWS else 0
+    return {"knots": knots, "linear_start": len(lengths) < PLUS_FEW} if task == "forecasting" else {"knots": knots}
+
+
+def training_options(samples: int, task: str, model: str = "leap") -> dict[str, Any]:
+    """Batch, epochs, patience, the highest rate of the cosine schedule and the weight penalty for so many training samples,
+    and what else training does for a model.
 
     >>> training_options(1700, "classification")
     {'batch_size': 32, 'epochs': 31, 'patience': 8, 'learning_rate': 0.002, 'weight_penalty': 0.003}
@@ -63,7 +80,8 @@ def training_options(samples: int, task: str) -> dict[str, Any]:
         "patience": max(8, epochs // 4),
         "learning_rate": 4e-3 if samples < FEW else 2e-3,
     }
-    return {**found, "weight_penalty": PENALTY if task == "classification" else 0.0}
+    penalty = {"weight_penalty": PENALTY if task == "classification" else 0.0}
+    return {**found, **penalty, **(PLUS_TRAINING[task] if model == "leap+" else {})}
 
 
 def training_seconds(model: Model, lengths: np.ndarray, config: TrainConfig) -> float:

@@ -213,7 +213,7 @@ def train_further(
     preprocessor = start.preprocessor
     encoded = preprocessor.encode(train), preprocessor.encode(validation)
     hooks = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
-    trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, **hooks)
+    trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, recipe=preprocessor.recipe, **hooks)
     return replace(start, model=trained.model), trained
 
 

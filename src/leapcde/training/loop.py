@@ -23,14 +23,14 @@ from leapcde.errors import CheckpointError, LeapWarning, SolveError, TrainingErr
 from leapcde.files import load_file, restore, save_file
 from leapcde.models.base import Model
 from leapcde.nn.losses import cross_entropy
-from leapcde.paths.batch import Bucket
+from leapcde.paths.batch import Bucket, Recipe
 from leapcde.solve.adaptive import solve_error
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
 from leapcde.training.predict import predict, targets
 from leapcde.training.schedule import plan, rates
-from leapcde.training.step import State, Step, class_weights, make_optimiser, run_steps
+from leapcde.training.step import State, Step, make_step, run_steps
 
 MOST_HALVINGS = 3
 
@@ -49,15 +49,14 @@ def fit(
     config: TrainConfig,
     *,
     metric: str,
+    recipe: Recipe | None = None,  # of X, for training that changes the observations; without it, the usual one
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     on_step: Callable[[int, int], None] | None = None,
     checkpoint: Path | None = None,
 ) -> Trained:
     """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there."""
-    params, static = eqx.partition(model, eqx.is_inexact_array)
-    optimiser = make_optimiser(config.optimizer, config.weight_decay, config.clip)
-    step = Step(static, task, config.weight_penalty, config.noise, optimiser, class_weights(task, train, config))
-    state, best = State(params, optimiser.init(params)), params
+    step, state = make_step(model.started([bucket.batch for bucket in train]), task, train, config, recipe)
+    best = state.params
     history, halvings = History(), 0
     if checkpoint is not None and checkpoint.exists():
         state, best, history, halvings = _resume(checkpoint, config, state)
@@ -72,27 +71,26 @@ def fit(
                 stopped = _give_up(config, history)
             continue
         state = new
-        row.update(_validate(eqx.combine(state.params, static), task, validation, step.weights))
+        row.update(_validate(eqx.combine(state.kept, step.static), task, validation, step.weights))
         row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
         history.rows.append(row)
         if history.best(metric) is row:
-            best = state.params
+            best = state.kept
         if checkpoint is not None:
             _save(checkpoint, config, state, best, history, halvings)
         if on_epoch is not None:
             on_epoch(row)
-    return Trained(eqx.combine(best, static), history, stopped)
+    return Trained(eqx.combine(best, step.static), history, stopped)
 
 
-def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainConfig) -> list[Any]:
+def compiled_steps(
+    model: Model, task: str, train: list[Bucket], config: TrainConfig, recipe: Recipe | None = None
+) -> list[Any]:
     """The compiled training step of each bucket, as `fit` runs it; after a `fit`, nothing is compiled again."""
-    params, static = eqx.partition(model, eqx.is_inexact_array)
-    optimiser = make_optimiser(config.optimizer, config.weight_decay, config.clip)
-    step = Step(static, task, config.weight_penalty, config.noise, optimiser, class_weights(task, train, config))
+    step, start = make_step(model, task, train, config, recipe)
     found = []
     for bucket, order in dict(plan(train, config, 0)).items():
         when, numbers = np.zeros(len(order), np.float32), np.arange(len(order))
-        start = State(params, optimiser.init(params))
         given = (step, start, train[bucket].batch, order, when, when, jax.random.key(0), numbers)
         lowered = run_steps.lower(*given)  # pyright: ignore[reportFunctionMemberAccess]
         found.append(lowered.compile().compiled)

@@ -29,6 +29,12 @@ def plan(train: list[Bucket], config: TrainConfig, epoch: int) -> list[tuple[int
 
 
 def rates(config: TrainConfig, history: History, epoch: int, steps: int) -> np.ndarray:
+    """The learning rate of each step of an epoch: that of the schedule, rising from 0 while training warms up."""
+    done = epoch + (1 + np.arange(steps)) / steps
+    return _scheduled(config, history, epoch, steps) * (np.minimum(1, done / config.warmup) if config.warmup else 1.0)
+
+
+def _scheduled(config: TrainConfig, history: History, epoch: int, steps: int) -> np.ndarray:
     if config.schedule == "cosine":
         share = (epoch + np.arange(steps) / steps) / config.epochs
         return config.learning_rate * 0.5 * (1 + np.cos(np.pi * share))

@@ -12,9 +12,11 @@ import numpy as np
 import optax
 from jax import lax
 
+from leapcde.errors import InputError
+from leapcde.models.base import Model
 from leapcde.nn.losses import cross_entropy, mean_squared_error, weight_norms
-from leapcde.paths.batch import Batch, Bucket
-from leapcde.training.augment import noisy
+from leapcde.paths.batch import Batch, Bucket, Recipe
+from leapcde.training.augment import Augment, earlier, joined, noisy
 from leapcde.training.config import TrainConfig
 from leapcde.training.devices import spread
 from leapcde.training.predict import targets
@@ -23,11 +25,19 @@ from leapcde.training.predict import targets
 class State(NamedTuple):
     params: Any
     optimiser: Any
+    average: Any = None  # of params over steps, where one is asked for
+
+    @property
+    def kept(self):
+        """The weights that are validated, and kept if they are the best."""
+        return self.params if self.average is None else self.average
 
 
-def task_loss(task: str, prediction, target, weights=None):
+def task_loss(task: str, prediction, target, weights=None, smoothing: float = 0.0):
     """L_task: cross-entropy for classes, mean squared error for numbers."""
-    return cross_entropy(prediction, target, weights) if task == "classification" else mean_squared_error(prediction, target)
+    if task == "classification":
+        return cross_entropy(prediction, target, weights, smoothing)
+    return mean_squared_error(prediction, target)
 
 
 class Step(NamedTuple):
@@ -39,13 +49,25 @@ class Step(NamedTuple):
     noise: float
     optimiser: optax.GradientTransformation
     weights: Any
+    augment: Augment
+    in_window: float
+    smoothing: float
+    ema: float
+    accumulate: int
 
     def loss(self, params, batch: Batch, key, epoch):
         model = eqx.combine(params, self.static)
         seen = noisy(batch, self.noise, jax.random.fold_in(key, 1)) if self.noise else batch
+        if self.in_window:
+            seen = joined(seen, earlier(seen, self.augment.recipe, jax.random.fold_in(key, 2)))
+        target = seen.obs.target
+        seen = self.augment(seen, jax.random.fold_in(key, 3))
         prediction, penalty = model(spread(seen), key=key, epoch=epoch)
-        loss = task_loss(self.task, prediction, batch.obs.target, self.weights)
+        own = len(batch.obs.times)  # what comes behind are earlier rows
+        loss = task_loss(self.task, prediction[:own], target[:own], self.weights, self.smoothing)
         total = loss + penalty
+        if self.in_window:
+            total = total + self.in_window * task_loss(self.task, prediction[own:], target[own:])
         if self.weight_penalty:
             total = total + self.weight_penalty * weight_norms(model.regularised())
         return total, jnp.stack([loss, total])
@@ -57,13 +79,46 @@ def run_steps(step: Step, state: State, data: Batch, order, rates, epochs, key, 
 
     def one(state: State, now):
         index, rate, epoch, number = now
-        mine = jax.random.fold_in(key, number)
-        gradient, losses = jax.grad(step.loss, has_aux=True)(state.params, data.take(index), mine, epoch)
+        gradient, losses = _gradient(step, state.params, data, index, jax.random.fold_in(key, number), epoch)
         updates, optimiser = step.optimiser.update(gradient, state.optimiser, state.params)
         params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
-        return State(params, optimiser), losses
+        decay = step.ema * jnp.minimum(1.0, epoch)  # the first weights are forgotten within the first epoch
+        average = jax.tree.map(lambda a, p: decay * a + (1 - decay) * p, state.average, params) if step.ema else None
+        return State(params, optimiser, average), losses
 
     return lax.scan(one, state, (order, rates, epochs, numbers))
+
+
+def _gradient(step: Step, params, data: Batch, index, key, epoch):
+    """The gradient of a step and its losses, in equal parts where they are asked for: their mean is that of the whole."""
+    slope = jax.grad(step.loss, has_aux=True)
+    if step.accumulate == 1 or len(index) % step.accumulate:
+        return slope(params, data.take(index), key, epoch)
+    parts = index.reshape(step.accumulate, -1)
+    one = lambda part: slope(params, data.take(part[0]), jax.random.fold_in(key, part[1]), epoch)
+    return jax.tree.map(lambda a: a.mean(0), lax.map(one, (parts, jnp.arange(step.accumulate))))
+
+
+def make_step(model: Model, task: str, train: list[Bucket], config: TrainConfig, recipe: Recipe | None) -> tuple[Step, State]:
+    """What the compiled step depends on, and the state it starts from."""
+    if config.in_window and task != "forecasting":
+        raise InputError(f"in_window {config.in_window}: only forecasts can be asked for at earlier rows; leave it out")
+    params, static = eqx.partition(model, eqx.is_inexact_array)
+    optimiser = make_optimiser(config.optimizer, config.weight_decay, config.clip)
+    step = Step(
+        static=static,
+        task=task,
+        weight_penalty=config.weight_penalty,
+        noise=config.noise,
+        optimiser=optimiser,
+        weights=class_weights(task, train, config),
+        augment=Augment(config.hide, config.spans, config.warp, config.channel_drop, recipe or Recipe()),
+        in_window=config.in_window,
+        smoothing=config.label_smoothing,
+        ema=config.ema,
+        accumulate=config.accumulate,
+    )
+    return step, State(params, optimiser.init(params), params if config.ema else None)
 
 
 @cache

@@ -14,7 +14,9 @@ from leapcde.errors import InputError
 from leapcde.models.registry import options_of
 
 COMMON = "common"
-TRAINING = ("learning_rate", "weight_penalty")  # in a model's `standard` section, what is not an option of the model
+TRICKS = ("hide", "spans", "warp", "channel_drop", "in_window", "label_smoothing", "ema", "warmup", "accumulate")
+# In a model's `standard` section, what is not an option of the model.
+TRAINING = ("learning_rate", "weight_penalty", "optimizer", "weight_decay", *TRICKS)
 NOTHING = "none"  # TOML has no word for it
 
 

@@ -33,7 +33,8 @@ def step_bytes(fitted: FittedModel, train: Series, config: TrainConfig) -> int:
 
     Asked in the process that has trained, this costs next to nothing: the step is compiled already.
     """
-    steps = compiled_steps(fitted.model, fitted.preprocessor.task, fitted.preprocessor.encode(train), config)
+    own = fitted.preprocessor
+    steps = compiled_steps(fitted.model, own.task, own.encode(train), config, own.recipe)
     return max(_total(step.memory_analysis()) for step in steps)
 
 

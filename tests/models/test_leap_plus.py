@@ -1,0 +1,326 @@
+"""LEAP+ against slow loops in NumPy: the path, the stack, the flow, what is hidden; gradients and invariances."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_paths import observations
+
+from leapcde.data.batch import Padded
+from leapcde.models.base import Spec
+from leapcde.models.leap_plus import SIDE
+from leapcde.models.registry import build
+from leapcde.nn.blocks import shifted
+from leapcde.paths.batch import Batch, Hidden, Recipe
+from leapcde.paths.interpolation import fit_path
+from leapcde.paths.neighbours import counted, latest
+from leapcde.solve.rollout import least_squares
+from leapcde.solve.scan import linear_scan
+from leapcde.training.augment import Augment, masked, visible
+
+pytestmark = pytest.mark.usefixtures("x64")
+SMALL = {"hidden": 6, "depth": 2, "kernel": 3, "path_width": 5, "flow": 4, "flow_width": 6, "dropout": 0.0}
+SPEC = {
+    "classification": Spec("classification", 3, 4, (5,), span=16.0),
+    "forecasting": Spec("forecasting", 3, 4, (4, 3), span=16.0),
+}
+
+
+def batch_of(seed=0, target=None) -> Batch:
+    obs = observations(seed, length=16, keep=0.6, gaps=(0.5, 1.5))
+    obs = obs._replace(times=obs.times - obs.times[:, :1], static=np.zeros((4, 0)), target=target)
+    obs = masked(jax.tree.map(jnp.asarray, obs), jnp.asarray(obs.mask))
+    return Batch(obs, fit_path(obs, "natural"))
+
+
+def model_of(task="classification", **options):
+    model = build("leap+", SPEC[task], seed=3, **{**SMALL, **options})
+    moved = lambda i, a: a + 0.3 * jax.random.normal(jax.random.key(i), a.shape, jnp.float64)
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    leaves, tree = jax.tree.flatten(arrays)
+    return eqx.combine(jax.tree.unflatten(tree, [moved(i, a) for i, a in enumerate(leaves)]), rest)
+
+
+@eqx.filter_jit
+def run(model, batch, key=None):
+    return model(batch, key=key)
+
+
+@eqx.filter_jit
+def path(model, batch, t):
+    return model.Y(batch, t)
+
+
+@eqx.filter_jit
+def stack(model, batch):
+    return model.z(batch, None)
+
+
+@eqx.filter_jit
+def at(X, t):
+    return X.evaluate(t)
+
+
+def dense(layer, x):
+    return x @ np.asarray(layer.weight) + np.asarray(layer.bias)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def rms(x, weight):
+    return x / np.sqrt(np.mean(x * x) + 1e-5) * np.asarray(weight)
+
+
+def slow_Y(model, batch, b, t):
+    """Y(t) and log s(t) of one sample, channel by channel, from its list of observations."""
+    obs, C, span = batch.obs, model.values, model.span
+    X = np.asarray(at(batch.X, jnp.full((4, 1), t)))[b, 0, -C:]
+    x, gap, there = np.zeros((2 * SIDE, C)), np.full((2 * SIDE, C), 4 * span), np.zeros((2 * SIDE, C), bool)
+    for c in range(C):
+        seen = [(float(s), float(v)) for s, v, m in zip(obs.times[b], obs.values[b, :, c], obs.mask[b, :, c], strict=True) if m]
+        sides = [[o for o in seen if o[0] <= t][::-1][:SIDE], [o for o in seen if o[0] >= t][:SIDE]]
+        for side, found in enumerate(sides):
+            for j, (s, v) in enumerate(found):
+                x[side * SIDE + j, c], gap[side * SIDE + j, c], there[side * SIDE + j, c] = v - X[c], abs(t - s), True
+    inputs = np.concatenate([x, np.log1p(gap)]).reshape(-1)
+    out = dense(model.m.layers[2], silu(dense(model.m.layers[1], silu(dense(model.m.layers[0], inputs))))).reshape(6, C)
+    (before, after), (g0, g1) = (x[0], x[SIDE]), (gap[0], gap[SIDE])
+    both = there[0] & there[SIDE]
+    line = np.where(both, (g1 * before + g0 * after) / np.maximum(g0 + g1, 1e-6), 0)
+    w = np.exp(out[:4]) / (np.exp(out[:4]).sum(0) + np.exp(2))
+    d = np.sqrt(np.var([line, before, after, 0 * line], axis=0) + 1e-12) + 1e-3
+    r = 1 - np.exp(-np.minimum(g0, g1))
+    Y = X + r * (w[0] * line + w[1] * before + w[2] * after - w[3] * X + d * out[4])
+    return Y, np.log(d * r + 1e-3) + out[5]
+
+
+def slow_z(model, batch, b):
+    """The stack of one sample at its own rows, knot by knot."""
+    obs, C = batch.obs, model.values
+    times = np.unique(np.asarray(obs.times[b]))
+    K, D = len(times), model.norm.shape[0]
+    found = [slow_Y(model, batch, b, t) for t in times]
+    Y = np.stack([y for y, _ in found])
+    dY = np.diff(Y, axis=0, prepend=Y[:1])
+    both, zero = np.concatenate([Y, dY], 1), np.zeros(2 * C)
+    u = []
+    for k, t in enumerate(times):
+        near = [both[k + j] if 0 <= k + j < K else zero for j in (-1, 0, 1)]
+        mask = np.asarray(obs.mask[b])
+        at = {c: [float(s) for s, m in zip(obs.times[b], mask[:, c], strict=True) if m] for c in range(C)}
+        g0 = [min([t - s for s in at[c] if s <= t], default=4 * model.span) for c in range(C)]
+        g1 = [min([s - t for s in at[c] if s >= t], default=4 * model.span) for c in range(C)]
+        count = [float(t in at[c]) for c in range(C)]
+        still = [times[-1] / model.span]
+        u.append(dense(model.W, np.concatenate([*near, np.log1p(count), found[k][1], np.log1p(g0), np.log1p(g1), still])))
+    u = np.stack(u)
+    for block in model.blocks:
+        n, κ = np.stack([rms(x, block.norm) for x in u]), np.asarray(block.κ)
+        a = np.stack([sum(κ[j + 1] * n[k + j] for j in (-1, 0, 1) if 0 <= k + j < K) for k in range(K)])
+        λ, v, gate = np.split(dense(block.W, a), 3, -1)
+        λ = 1 / (1 + np.exp(-λ))
+        z, half = np.zeros((K, D)), D // 2
+        for k in range(K):
+            before = z[k - 1, :half] if k else 0
+            z[k, :half] = (1 - λ[k, :half]) * before + np.sqrt(λ[k, :half]) * v[k, :half]
+        for k in reversed(range(K)):
+            behind = z[k + 1, half:] if k + 1 < K else 0
+            z[k, half:] = (1 - λ[k, half:]) * behind + np.sqrt(λ[k, half:]) * v[k, half:]
+        u = u + dense(block.W_o, z * silu(gate))
+    u = np.stack([rms(x, model.norm) for x in u])
+    return np.concatenate([u[-1], u.mean(0), u.max(0)])
+
+
+def test_the_path_is_the_docstrings():
+    model, batch = model_of(), batch_of()
+    t = jnp.linspace(0.1, 1.0, 9)[None] * batch.obs.times[:, -1:]
+    Y, log_s, *_ = path(model, batch, t)
+    for b in range(4):
+        for q in range(9):
+            wanted = slow_Y(model, batch, b, float(t[b, q]))
+            np.testing.assert_allclose(Y[b, q], wanted[0], rtol=1e-9)
+            np.testing.assert_allclose(log_s[b, q], wanted[1], rtol=1e-9)
+
+
+def test_the_path_passes_through_what_is_seen():
+    model, batch = model_of(), batch_of()
+    Y = path(model, batch, batch.obs.times)[0]
+    np.testing.assert_allclose(Y * batch.obs.mask, batch.obs.values, atol=1e-9)
+
+
+def test_the_stack_is_the_docstrings():
+    model, batch = model_of(), batch_of()
+    z = stack(model, batch)
+    for b in range(4):
+        np.testing.assert_allclose(z[b], slow_z(model, batch, b), rtol=1e-6)
+    np.testing.assert_allclose(run(model, batch).prediction[0], dense(model.head.layer, np.asarray(z[0])), rtol=1e-9)
+
+
+def test_the_flow_is_the_docstrings():
+    model, batch = model_of("forecasting"), batch_of()
+    z, obs, f = np.asarray(stack(model, batch)), batch.obs, model.f
+    Y = run(model, batch).prediction
+    for b in range(4):
+        seen = np.asarray(obs.mask[b])
+        t_L = max(float(t) for t, m in zip(obs.times[b], seen, strict=True) if m.any())
+        end = float(obs.times[b, -1])
+        slopes = np.zeros((SIDE - 1, 3))
+        for c in range(3):
+            mine = [(float(t), float(v)) for t, v, m in zip(obs.times[b], obs.values[b, :, c], seen[:, c], strict=True) if m][
+                ::-1
+            ]
+            for j, (t, v) in enumerate(mine[1:SIDE]):
+                slopes[j, c] = (mine[0][1] - v) / (mine[0][0] - t)
+        x = np.asarray(obs.last[b])
+        h = np.concatenate([x, dense(model.φ, np.concatenate([x, slopes.reshape(-1), z[b]]))])
+        dt, track = max(1.0, (end - t_L + 4) / 8), [h[:3]]
+        for _ in range(8):
+            a = dense(f.W1, h)
+            u = np.concatenate([np.sin(a[:3]), silu(a[3:])])
+            h = h + dt * (h @ np.asarray(f.A) + np.asarray(f.b) + dense(f.W3, silu(dense(f.W2, u))))
+            track.append(h[:3])
+        for k in range(4):
+            at = (end + 1 + k - t_L) / dt
+            i = min(int(at + 1e-9), 7)
+            np.testing.assert_allclose(Y[b, k], track[i] + (at - i) * (track[i + 1] - track[i]), rtol=1e-7)
+
+
+def test_untrained_it_is_the_linear_rollout():
+    """With least squares at the start, rows that follow a linear equation are forecast exactly before any training."""
+    A, x = np.array([[-0.1, 0.2, 0.0], [-0.2, -0.1, 0.0], [0.0, 0.1, -0.05]]), np.random.default_rng(0).normal(size=(20, 1, 3))
+    for _ in range(13):
+        x = np.concatenate([x, x[:, -1:] + x[:, -1:] @ A + 0.01], 1)
+    times = np.tile(np.arange(10.0), (20, 1))
+    obs = Padded(times, x[:, :10], np.ones((20, 10, 3)), x[:, 9], np.zeros((20, 0)), x[:, 10:])
+    obs = jax.tree.map(jnp.asarray, obs)
+    batch = Batch(obs, fit_path(obs, "natural"))
+    found, b = least_squares([batch], penalty=0.0)
+    np.testing.assert_allclose(found, A, atol=1e-5)
+    np.testing.assert_allclose(b, 0.01, atol=1e-5)
+    model = build("leap+", SPEC["forecasting"], **{**SMALL, "linear_start": True}).started([batch])
+    np.testing.assert_allclose(run(model, batch).prediction, x[:, 10:], atol=1e-3)
+
+
+def test_what_is_asked_is_what_was_hidden():
+    """L_Y, from its sums: relative error and Student's density, at hidden entries alone."""
+    model, batch = model_of(alpha=0.7, beta=0.3), batch_of()
+    hidden = batch.obs.mask * visible(batch.obs, 0.9, 0.0, jax.random.key(0))
+    seen = masked(batch.obs, hidden)
+    given = Batch(seen, fit_path(seen, "natural"), Hidden(batch.obs.values, batch.obs.mask - seen.mask))
+    few = given.obs.times.shape[1] <= 16  # then all rows are asked for
+    assert few and float(given.hidden.mask.sum()) > 5
+    Y, log_s, *_ = path(model, given, given.obs.times)
+    X = given.X.evaluate(given.obs.times)[..., -3:]
+    mask, x = np.asarray(given.hidden.mask), np.asarray(batch.obs.values)
+    far = [float(np.sum(mask * (np.asarray(p) - x) ** 2)) for p in (Y, X)]
+    log_p = -2 * np.log1p((np.asarray(Y) - x) ** 2 / np.exp(2 * np.asarray(log_s)) / 3) - np.asarray(log_s)
+    wanted = 0.7 * (far[0] / (far[1] + 1e-6) - 0.3 * np.sum(mask * log_p) / mask.sum())
+    np.testing.assert_allclose(model.L_Y(given, jax.random.key(1)), wanted, rtol=1e-9)
+    assert float(model(given, key=jax.random.key(1)).penalty) == pytest.approx(wanted)
+    assert float(model(given).penalty) == 0.0
+
+
+def along(f, model, direction, step=1e-6):
+    """The slope of f along a direction of the model's weights, exact and by finite differences."""
+    move = lambda e: eqx.apply_updates(model, jax.tree.map(lambda d: e * d, direction))
+    f = eqx.filter_jit(f)
+    slope = eqx.filter_jit(eqx.filter_grad(f))(model)
+    exact = sum(jnp.sum(g * d) for g, d in zip(jax.tree.leaves(slope), jax.tree.leaves(direction), strict=True))
+    return exact, (f(move(step)) - f(move(-step))) / (2 * step)
+
+
+def directions(model):
+    """Random directions in which only Y, only log s, and all but m move: the three stand still for each other."""
+    arrays = eqx.filter(model, eqx.is_inexact_array)
+    anywhere = jax.tree.map(lambda a: jax.random.normal(jax.random.key(a.size), a.shape, a.dtype), arrays)
+    nowhere = jax.tree.map(jnp.zeros_like, arrays)
+    last, is_s = lambda m: m.m.layers[-1].weight, jnp.arange(18) >= 15
+    only = lambda which: eqx.tree_at(last, nowhere, last(anywhere) * which)
+    return only(~is_s), only(is_s), eqx.tree_at(lambda m: m.m, anywhere, nowhere.m)
+
+
+@pytest.mark.parametrize("task", ["classification", "forecasting"])
+def test_gradients(task):
+    """Of the answer, of the path's error and of its density, against finite differences."""
+    model, key = model_of(task), jax.random.key(1)
+    given = Augment(hide=0.5, recipe=Recipe())(batch_of(), jax.random.key(0))
+    _, s_moves, z_moves = directions(model)
+    np.testing.assert_allclose(*along(lambda m: jnp.sum(jnp.sin(m(given).prediction)), model, z_moves), rtol=1e-5)
+    error = model_of(task, beta=0.0)
+    np.testing.assert_allclose(*along(lambda m: m.L_Y(given, key), error, directions(error)[0]), rtol=1e-5)
+
+    def density(m):
+        Y, log_s, *_ = m.Y(given, given.obs.times)
+        off = (Y - given.hidden.values) ** 2 * jnp.exp(-2 * log_s)
+        mask = given.hidden.mask
+        return m.options.alpha * m.options.beta * jnp.sum(mask * (2 * jnp.log1p(off / 3) + log_s)) / mask.sum()
+
+    exact = along(lambda m: m.L_Y(given, key), model, s_moves)[0]
+    np.testing.assert_allclose(exact, along(density, model, s_moves)[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("task", ["classification", "forecasting"])
+@pytest.mark.parametrize("options", [{}, {"knots": 6}, {"causal": True}, {"knots": 5, "learned": False}])
+def test_padding_changes_nothing(task, options):
+    model, batch = model_of(task, **options), batch_of()
+    longer = lambda a, last: jnp.concatenate([a, *[last] * 3], 1)
+    obs = batch.obs
+    still = jnp.zeros_like(obs.values[:, :1])
+    obs = obs._replace(
+        times=longer(obs.times, obs.times[:, -1:]), values=longer(obs.values, still), mask=longer(obs.mask, still)
+    )
+    interpolation = "hermite" if options.get("causal") else "natural"
+    short, far = Batch(batch.obs, fit_path(batch.obs, interpolation)), Batch(obs, fit_path(obs, interpolation))
+    np.testing.assert_allclose(run(model, far).prediction, run(model, short).prediction, rtol=1e-8, atol=1e-10)
+    alone = short.take(jnp.array([2]))
+    np.testing.assert_allclose(run(model, alone).prediction[0], run(model, short).prediction[2], rtol=1e-8)
+
+
+def test_causal_never_looks_ahead():
+    """What comes later changes nothing of the path before it."""
+    model, batch = model_of(causal=True), batch_of()
+    obs, cut = batch.obs, 6
+    changed = obs._replace(values=obs.values.at[:, cut:].add(1.0) * obs.mask)
+    paths = [path(model, Batch(o, fit_path(o, "hermite")), obs.times[:, :cut])[0] for o in (obs, changed)]
+    np.testing.assert_allclose(paths[0], paths[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"knots": 4}])
+@pytest.mark.parametrize("task", ["classification", "forecasting"])
+def test_a_single_row_and_channels_never_seen(task, options):
+    model = model_of(task, **options)
+    obs = Padded(jnp.zeros((2, 1)), jnp.ones((2, 1, 3)), jnp.ones((2, 1, 3)), jnp.ones((2, 3)), jnp.zeros((2, 0)), None)
+    none = masked(batch_of().obs, batch_of().obs.mask * jnp.array([1.0, 0.0, 1.0]))
+    for given in (obs, none):
+        found = run(model, Batch(given, fit_path(given, "natural"))).prediction
+        assert np.isfinite(found).all()
+
+
+def test_small_pieces():
+    rng = np.random.default_rng(0)
+    keep, add = (jnp.asarray(rng.uniform(size=(5, 2, 4))) for _ in range(2))
+    z = linear_scan(keep, add, causal=True)
+    by_hand = np.zeros((2, 4))
+    for k in range(5):
+        by_hand = np.asarray(keep[k]) * by_hand + np.asarray(add[k])
+    np.testing.assert_allclose(z[-1], by_hand)
+    np.testing.assert_allclose(
+        linear_scan(keep, add, causal=False)[..., 2:], linear_scan(keep[::-1], add[::-1], causal=True)[::-1, :, 2:]
+    )
+    x = jnp.arange(3.0)[:, None, None]
+    assert [np.ravel(s).tolist() for s in shifted(x, 3, causal=False)] == [[0, 0, 1], [0, 1, 2], [1, 2, 0]]
+    assert [np.ravel(s).tolist() for s in shifted(x, 3, causal=True)] == [[0, 0, 0], [0, 0, 1], [0, 1, 2]]
+    times, mask = jnp.array([[0.0, 1.0, 2.0, 2.0]]), jnp.array([[1.0, 0.0, 1.0, 0.0]])[..., None]
+    obs = Padded(times, jnp.array([[5.0, 0.0, 7.0, 0.0]])[..., None], mask, None, None, None)
+    t, v, there = latest(obs, SIDE)
+    assert (
+        v[0, :, 0, 0].tolist() == [5, 5, 7, 7]
+        and t[0, 2, :2, 0].tolist() == [2, 0]
+        and there[0, :, 1, 0].tolist() == [0, 0, 1, 1]
+    )
+    assert counted(obs, times)[0, :, 0].tolist() == [1, 0, 1, 0]
