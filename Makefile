@@ -41,7 +41,7 @@ lint: .venv/.dev ## ruff, pyright, and who may import whom
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo --no-cache
 
-numbers: .venv/.dev
+numbers: .venv/.dev ## write the records of results/ into README, docs and the report
 	$(BIN)/python -m leapcde_paper.docs_numbers
 	$(BIN)/python -m leapcde_paper.figures.front
 	$(BIN)/leapcde report results/standard --out docs/results.md

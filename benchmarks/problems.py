@@ -21,10 +21,10 @@ from leapcde.solve.trace import draw_probe
 
 # The paper's batch, length × channels of X (time among them), D_h, width and hidden layers of its fields.
 SHAPES: dict[str, dict[str, Any]] = {
-    "character-trajectories": {"batch_size": 32, "length": 182, "values": 3, "hidden": 40, "width": 100, "depth": 3},
-    "mujoco": {"batch_size": 1024, "length": 50, "values": 13, "hidden": 80, "width": 50, "depth": 5},
-    "speech": {"batch_size": 256, "length": 161, "values": 20, "hidden": 90, "width": 40, "depth": 4},
-    "sepsis": {"batch_size": 256, "length": 72, "values": 34, "hidden": 49, "width": 39, "depth": 3, "intensity": True},
+    "character-trajectories": {"batch": 32, "length": 182, "values": 3, "hidden": 40, "width": 100, "depth": 3},
+    "mujoco": {"batch": 1024, "length": 50, "values": 13, "hidden": 80, "width": 50, "depth": 5},
+    "speech": {"batch": 256, "length": 161, "values": 20, "hidden": 90, "width": 40, "depth": 4},
+    "sepsis": {"batch": 256, "length": 72, "values": 34, "hidden": 49, "width": 39, "depth": 3, "intensity": True},
 }
 CLASSES, RATE = 10, 1e-3
 

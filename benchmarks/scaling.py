@@ -16,14 +16,14 @@ import jax
 import numpy as np
 import problems
 
-BASE = {"batch_size": 32, "length": 200, "values": 7, "hidden": 32, "width": 64, "depth": 2}
+BASE = {"batch": 32, "length": 200, "values": 7, "hidden": 32, "width": 64, "depth": 2}
 CURVES = {
     "length": (50, 100, 200, 500, 1000, 2000, 5000, 10_000),
-    "batch_size": (8, 16, 32, 64, 128, 256, 512),
+    "batch": (8, 16, 32, 64, 128, 256, 512),
     "values": (1, 3, 7, 15, 31, 63),
     "hidden": (8, 16, 32, 64, 128),
 }
-FIT_FROM = {"length": 200, "batch_size": 32, "values": 7, "hidden": 32}  # below, fixed costs hide the slope
+FIT_FROM = {"length": 200, "batch": 32, "values": 7, "hidden": 32}  # below, fixed costs hide the slope
 
 
 def measure(model: str, checkpoint: bool, **shape) -> dict[str, float]:

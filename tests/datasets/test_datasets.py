@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from leapcde.cli.run import RunConfig, load_data
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from leapcde.cli import main as cli
+from leapcde.cli.source import load_data
+from leapcde.data.dataset import DataRequest
 from leapcde.data.read import as_series
 from leapcde.data.scale import Scaler
 from leapcde.data.series import Series
@@ -242,12 +243,12 @@ def test_unknown_names_list_the_known_ones():
 
 
 def test_runs_record_options_and_old_records_still_load(tmp_path):
-    config = RunConfig("hopper", dataset_options={"horizon": 5, "sequences": 20})
-    assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    config = DataRequest("hopper", dataset_options={"horizon": 5, "sequences": 20})
+    assert DataRequest.from_json(json.loads(json.dumps(config.to_json()))) == config
     assert load_data(config).options["horizon"] == 5
     old = config.to_json()
     del old["dataset_options"]
-    assert RunConfig.from_json(old).dataset_options == {}
+    assert DataRequest.from_json(old).dataset_options == {}
 
 
 # Prepared files (more of them in test_cache.py)

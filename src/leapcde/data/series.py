@@ -18,6 +18,7 @@ from leapcde.errors import Problems
 def join(parts: Sequence[Series]) -> Series:
     """Samples of several series, one after the other. All must have the same channels and kinds of features.
 
+    >>> from leapcde.data.read import as_series
     >>> join([as_series([[1.0, 2.0]]), as_series([[3.0]])]).values[:, 0].tolist()
     [1.0, 2.0, 3.0]
     """
@@ -40,6 +41,7 @@ def join(parts: Sequence[Series]) -> Series:
 class Series:
     """M samples, each with its own times and values (NaN = not observed). Make one with `as_series` or `from_table`.
 
+    >>> from leapcde.data.read import as_series
     >>> series = as_series([([0, 1, 3], [[1, 2], [3, float("nan")], [5, 6]]), ([0, 2], [[7, 8], [9, 10]])])
     >>> len(series), series.channels, series.lengths.tolist()
     (2, ('x0', 'x1'), [3, 2])
@@ -97,6 +99,7 @@ class Series:
 def check(series: Series) -> Series:
     """Return the series if it is sound; otherwise raise one error that lists every problem.
 
+    >>> from leapcde.data.read import as_series
     >>> check(as_series([([0, 1], [1.0, 2.0])])).lengths.tolist()
     [2]
     """
