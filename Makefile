@@ -41,6 +41,9 @@ lint: .venv/.dev ## ruff, pyright, and who may import whom
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo --no-cache
 
+coverage: .venv/.dev ## all tests but the slow ones, and the lines that none of them runs
+	$(QUICK) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html
+
 numbers: .venv/.dev ## write the records of results/ into README, docs and the report
 	$(BIN)/python -m leapcde_paper.docs_numbers
 	$(BIN)/python -m leapcde_paper.figures.front

@@ -43,11 +43,15 @@ def extended(tmp_path, monkeypatch):
         name = re.match(r"# (\w+)\.py", text)[1]
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
         importlib.import_module(name)
+        written.append(name)
         exec(use, {})
         return name
 
-    with mock.patch.dict(MODELS), mock.patch.dict(INTERPOLATIONS), mock.patch.dict(sys.modules):
+    written: list[str] = []
+    with mock.patch.dict(MODELS), mock.patch.dict(INTERPOLATIONS):
         yield extend
+    for name in written:
+        sys.modules.pop(name)
 
 
 @pytest.fixture(scope="module")

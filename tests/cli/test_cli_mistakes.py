@@ -133,7 +133,7 @@ def test_a_label_that_only_the_test_data_has_is_found_before_training(table, tmp
 
 def _is_test(table: pd.DataFrame, name: str) -> bool:
     """Whether a series goes to the test data when its label is unique."""
-    from leapcde.data import files as table_file
+    from leapcde.data import table_file
     from leapcde.data.columns import Columns
 
     changed(table, label=table["label"].where(table["seq"] != name, "odd")).to_csv("try.csv", index=False)

@@ -95,7 +95,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
-    from leapcde.data.files import read_table
+    from leapcde.data.table_file import read_table
     from leapcde.estimators.predictions import predictions_table
     from leapcde.estimators.run import open_run
     from leapcde.files import write_text

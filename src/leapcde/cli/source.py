@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from leapcde.data import files
+from leapcde.data import table_file
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.datasets import registry
 from leapcde.errors import InputError
@@ -13,7 +13,7 @@ from leapcde.errors import InputError
 
 def load_data(request: DataRequest) -> Dataset:
     """The data of a request; a file that has changed since is refused."""
-    if request.digest is not None and request.digest != files.digest(Path(request.data)):
+    if request.digest is not None and request.digest != table_file.digest(Path(request.data)):
         raise InputError(f"{request.data} has changed since this run was trained; its split would be another one. Train again")
     return _read(request)
 
@@ -22,7 +22,7 @@ def first_load(request: DataRequest) -> tuple[DataRequest, Dataset]:
     """The data, and the request with what it settled: the file's digest, its value columns, the window of forecasts."""
     if Path(request.data).is_file():
         path = Path(request.data).resolve()
-        request = replace(request, data=str(path), digest=files.digest(path))
+        request = replace(request, data=str(path), digest=table_file.digest(path))
     data = _read(request)
     if request.columns is not None:
         columns = replace(request.columns, values=data.train.channels)
@@ -33,5 +33,5 @@ def first_load(request: DataRequest) -> tuple[DataRequest, Dataset]:
 def _read(request: DataRequest) -> Dataset:
     if request.columns is not None:
         how = {"horizon": request.horizon, "window": request.window, "task": request.task, "drop_rate": request.drop}
-        return files.load(Path(request.data), request.columns, **how)
+        return table_file.load(Path(request.data), request.columns, **how)
     return registry.load(request.data, data_dir=request.data_dir, drop_rate=request.drop, **request.dataset_options)

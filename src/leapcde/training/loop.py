@@ -7,7 +7,6 @@ so a checkpoint holds weights, optimiser state and history, and nothing else.
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -19,12 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leapcde.errors import CheckpointError, LeapWarning, SolveError, TrainingError
-from leapcde.files import load_file, restore, save_file
+from leapcde.errors import LeapWarning, SolveError, TrainingError
 from leapcde.models.base import Model
 from leapcde.nn.losses import cross_entropy
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.solve.adaptive import solve_error
+from leapcde.training.checkpoint import resume, save_checkpoint
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
@@ -59,7 +58,7 @@ def fit(
     best = state.params
     history, halvings = History(), 0
     if checkpoint is not None and checkpoint.exists():
-        state, best, history, halvings = _resume(checkpoint, config, state)
+        state, best, history, halvings = resume(checkpoint, config, state)
     metric = _usable(metric, task, validation)
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
@@ -77,7 +76,7 @@ def fit(
         if history.best(metric) is row:
             best = state.kept
         if checkpoint is not None:
-            _save(checkpoint, config, state, best, history, halvings)
+            save_checkpoint(checkpoint, config, state, best, history, halvings)
         if on_epoch is not None:
             on_epoch(row)
     return Trained(eqx.combine(best, step.static), history, stopped)
@@ -162,17 +161,3 @@ def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str,
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
         loss = float(cross_entropy(jnp.asarray(predicted), jnp.asarray(truth), weights))
     return {"val_loss": loss, **found}
-
-
-def _save(path: Path, config: TrainConfig, state: State, best, history: History, halvings: int) -> None:
-    about = {"config": config.to_json(), "history": history.rows, "halvings": halvings}
-    save_file(path, "training", {"state": state, "best": best}, about)
-
-
-def _resume(path: Path, config: TrainConfig, like: State) -> tuple[State, Any, History, int]:
-    arrays, about = load_file(path, "training")
-    before, now = ({**c, "epochs": 0} for c in (about["config"], json.loads(json.dumps(config.to_json()))))
-    if before != now or (config.schedule == "cosine" and about["config"]["epochs"] != config.epochs):
-        raise CheckpointError(f"{path} was made with other settings; use another run folder, or the same settings")
-    state, best = restore("state", like, arrays, path), restore("best", like.params, arrays, path)
-    return state, best, History(about["history"]), about["halvings"]
