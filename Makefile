@@ -46,7 +46,7 @@ coverage: .venv/.dev ## all tests but the slow ones, and the lines that none of 
 
 numbers: .venv/.dev ## write the records of results/ into README, docs and the report
 	$(BIN)/python -m leapcde_paper.docs_numbers
-	$(BIN)/python -m leapcde_paper.figures.front
+	$(BIN)/python -m leapcde_paper.figures.readme_picture
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
 

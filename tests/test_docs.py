@@ -22,7 +22,7 @@ from leapcde.cli import main as cli
 from leapcde.datasets.registry import DATASETS
 from leapcde.datasets.source import dataset_options_of
 from leapcde_paper import docs_numbers
-from leapcde_paper.figures.front import front
+from leapcde_paper.figures.readme_picture import front
 from leapcde_paper.report.text import text_page
 from leapcde_paper.run.records import read_all
 from leapcde_paper.tables.table import score

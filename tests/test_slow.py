@@ -37,7 +37,7 @@ from leapcde_paper.presets import paper_options
 from leapcde_paper.reproduce import ask, reproduce
 from leapcde_paper.run.cell import Cell, CellConfig
 from leapcde_paper.run.sweep import sweep
-from leapcde_paper.run.work import LOCKS, is_running
+from leapcde_paper.run.train_cell import LOCKS, is_running
 from leapcde_paper.studies import preset
 
 pytestmark = pytest.mark.slow

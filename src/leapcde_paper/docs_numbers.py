@@ -170,7 +170,7 @@ def overview() -> str:
 
 
 def released() -> str:
-    """What leapcde_paper/released.py found, by seed."""
+    """What leapcde_paper/released_code.py found, by seed."""
     lines = ["| seed | test accuracy | its decoder taken away | predictions that stay | tr ∂f/∂h | ε = ±1 | ε uniform |"]
     lines.append("|---|---:|---:|---:|---:|---:|---:|")
     for seed, one in read("released")["runs"].items():

@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import leapcde
 from leapcde.data.columns import Columns
-from leapcde.data.forms import read
+from leapcde.data.inputs import read
 from leapcde.data.read import as_series
 from leapcde.data.series import join
 from leapcde.datasets import hopper

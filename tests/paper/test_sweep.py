@@ -27,7 +27,7 @@ from leapcde_paper.run.estimate import GUESS, SMALL, estimate
 from leapcde_paper.run.experiment import Experiment, Setting, from_toml, to_toml
 from leapcde_paper.run.live import best_so_far, line
 from leapcde_paper.run.sweep import identify, sweep
-from leapcde_paper.run.work import LOCKS, is_running, locked
+from leapcde_paper.run.train_cell import LOCKS, is_running, locked
 
 DROPS = (0.0, 0.2, 0.3, 0.5)
 

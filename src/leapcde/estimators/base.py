@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from leapcde.data.columns import Columns
-from leapcde.data.forms import read
+from leapcde.data.inputs import read
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import RegressorTags
 
-from leapcde.data.forms import read
+from leapcde.data.inputs import read
 from leapcde.data.series import Series
 from leapcde.data.windows import Horizon, auto_window, cut_windows, in_steps, last_window
 from leapcde.errors import InputError

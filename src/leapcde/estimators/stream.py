@@ -25,8 +25,8 @@ from leapcde.errors import InputError
 from leapcde.models.base import Streamable
 from leapcde.models.registry import MODELS
 from leapcde.paths.batch import Batch, Recipe
-from leapcde.paths.growing import Grown, begin_path, extend_path
 from leapcde.paths.interpolation import interpolation_of
+from leapcde.paths.streaming import Grown, begin_path, extend_path
 from leapcde.training.fitted import FittedModel
 from leapcde.training.metrics import softmax
 from leapcde.training.predict import checked

@@ -25,7 +25,7 @@ from leapcde_paper.run.cell import Cell
 from leapcde_paper.run.data import cell_data, hash_of
 from leapcde_paper.run.memory import forget_programs
 from leapcde_paper.run.records import Record
-from leapcde_paper.run.work import LOCKS, compute_on_one_thread, is_running, run_cell
+from leapcde_paper.run.train_cell import LOCKS, compute_on_one_thread, is_running, run_cell
 
 MOST_LOSSES = 3  # times in a row that workers may die without a single cell being finished
 

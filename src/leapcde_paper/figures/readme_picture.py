@@ -1,6 +1,6 @@
 """The picture of README.md: what was observed of a letter, the path X through it, and the path Y that LEAP learned.
 
-`make numbers` draws it from the records (`python -m leapcde_paper.figures.front`).
+`make numbers` draws it from the records (`python -m leapcde_paper.figures.readme_picture`).
 """
 
 from __future__ import annotations

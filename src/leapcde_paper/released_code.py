@@ -3,7 +3,7 @@
 Three of its differences act together in classification. The derivatives are in the other order than the states, so that h,
 which starts at φ_h(e(t_N)), gets g(·)W f and is what the head reads. It is read at index 1 of the 182 time points, because all
 series are padded to one length. And Y is written to a file and read again, so that L_Y has no gradient. What is left is one
-step of a differential equation behind a Neural CDE. `python -m leapcde_paper.released` trains it, removes that step, and writes
+step of a differential equation behind a Neural CDE. `python -m leapcde_paper.released_code` trains it, removes that step, and writes
 results/released.json; it also measures what noise that is uniform on [0, 1) estimates in place of a trace.
 """
 
@@ -36,7 +36,7 @@ from leapcde_paper import budgets
 from leapcde_paper.run.cell import Cell, CellConfig
 from leapcde_paper.run.data import cell_data
 from leapcde_paper.run.records import commit
-from leapcde_paper.run.work import compute_on_one_thread
+from leapcde_paper.run.train_cell import compute_on_one_thread
 
 FILE = Path("results") / "released.json"
 DATA, DROP, DRAWS = "character-trajectories", 0.3, 2000
