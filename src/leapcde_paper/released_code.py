@@ -3,8 +3,8 @@
 Three of its differences act together in classification. The derivatives are in the other order than the states, so that h,
 which starts at φ_h(e(t_N)), gets g(·)W f and is what the head reads. It is read at index 1 of the 182 time points, because all
 series are padded to one length. And Y is written to a file and read again, so that L_Y has no gradient. What is left is one
-step of a differential equation behind a Neural CDE. `python -m leapcde_paper.released_code` trains it, removes that step, and writes
-results/released.json; it also measures what noise that is uniform on [0, 1) estimates in place of a trace.
+step of a differential equation behind a Neural CDE. `python -m leapcde_paper.released_code` trains it, removes that step, and
+writes results/released.json; it also measures what noise that is uniform on [0, 1) estimates in place of a trace.
 """
 
 from __future__ import annotations
