@@ -25,6 +25,12 @@ from leapcde.training.predict import predict
 from leapcde.training.preprocess import Preprocessor
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
+# LEAP but for its penalty: the same programs again, so it is asked in the slow tests.
+ALL = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "leap:restart" else name
+    for name in MODELS
+    if not name.startswith("layers+")
+]
 
 
 def assert_close(found, wanted) -> None:
@@ -39,7 +45,7 @@ def hopper():
 
 
 # The other variants are wrappers of these; tests/test_contract.py compares a sample alone, among others and padded for all.
-@pytest.fixture(scope="module", params=[name for name in MODELS if not name.startswith("layers+")])
+@pytest.fixture(scope="module", params=ALL)
 def fitted(request, hopper):
     preprocessor = Preprocessor.learn(hopper, "forecasting", Recipe())
     options = {key: 8 for key in ("hidden", "width", "latent") if key in options_of(request.param)}
