@@ -163,13 +163,13 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(place, monkeypatch):
     table.to_parquet("falls.parquet")
     command = ["fit", "falls.parquet", *COLUMNS, "--target", "later", "--static", "start", "--model", "ncde", *SMALL]
     whole = leapcde(*command, "--out", "whole", "--json").json
-    save = training._save
+    save = training.save_checkpoint
 
     def stop(*args):
         save(*args)
         raise KeyboardInterrupt
 
-    with mock.patch.object(training, "_save", stop):
+    with mock.patch.object(training, "save_checkpoint", stop):
         stopped = leapcde(*command, "--out", "stopped", "--json")
     assert stopped.code == 130 and "the same command goes on" in stopped.err and "Traceback" not in stopped.err
     assert sorted(p.name for p in Path("stopped").iterdir()) == ["config.json", "training.safetensors"]
