@@ -100,8 +100,8 @@ class Leap(Model):
         D, C, start = o.hidden, spec.channels, spec.channels + spec.static
         g_depth, g_activation = o.g_depth or o.depth, o.g_activation or o.activation
         # A straight Y tells z only where it ends: h starts as oscillators, m large (decision 9).
-        swings = 0.0 if forecasting else min(4.0, (o.decoder_steps or 16) / 4)
-        swings = swings if o.swings is None else o.swings
+        usual = 0.0 if forecasting else min(4.0, (o.decoder_steps or 16) / 4)
+        swings = usual if o.swings is None else o.swings
         layers: dict[str, Any] = {"width": o.width, "linear_first": o.linear_first}
         keys = iter(jax.random.split(key, 8))
         self.φ_e = Dense(start, D, key=next(keys))
@@ -168,8 +168,8 @@ class Leap(Model):
         """Eqs. 11 and 12, at the observed times and channels."""
         obs = batch.obs
         at_rows = Y.evaluate((obs.times - obs.times[:, :1]) * self.pace)[..., -self.values :]
-        weights = {"alpha": self.alpha, "beta": self.beta}
-        return path_loss(at_rows, obs.values, obs.mask, integral, **weights)
+        seen, α, β = (obs.values, obs.mask), self.alpha, self.beta
+        return path_loss(at_rows, *seen, integral, alpha=α, beta=β)
 
     def learned_path(self, batch: Batch) -> CubicPath:
         """Y, in the time of the observations."""
@@ -197,5 +197,4 @@ class Leap(Model):
         problem = driven_problem(interpolation, self.course, self.solver, "encoder_steps")
         if problem or self.steps is not None:
             return problem
-        why = "decoder_steps=None steps at every observation, so each costs more than the last"
-        return f"{why}; fit with decoder_steps=24"
+        return "decoder_steps=None: each row costs more than the last; fit with decoder_steps=24"
