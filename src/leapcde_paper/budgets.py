@@ -78,7 +78,7 @@ def recipe(spend: Budget, data: str, model: str) -> Recipe:
     """How X is made: where series are few points, whoever follows a path may follow straight lines."""
     own = preset(data)
     follows = spend.name == "standard" and not is_baseline(model) and "path" in MODELS[model].tags
-    interpolation = own["standard"]["interpolation"] if follows else "natural"
+    interpolation = of_model(data, model)["interpolation"] or own["standard"]["interpolation"] if follows else "natural"
     return Recipe(interpolation, spend.name != "full" or own["paper"]["time_channel"], intensity=own["intensity"])
 
 
@@ -110,5 +110,5 @@ def _training(spend: Budget, data: str, model: str) -> dict[str, Any]:
     if spend.name == "smoke":
         return preset(data)["smoke"]["training"]
     own, usual = of_model(data, model), preset(data)["standard"]
-    tuned = {key: value for key, value in own["standard"].items() if key in TRAINING}
+    tuned = {key: value for key, value in own["standard"].items() if key in ("epochs", *TRAINING)}
     return {**usual["training"], **(usual["without_noise"] if own["without_noise"] else {}), **tuned}

@@ -11,7 +11,7 @@ from test_paths import observations
 
 from leapcde.data.batch import Padded
 from leapcde.models.base import Spec
-from leapcde.models.leap_plus import SIDE
+from leapcde.models.leap_plus import SIDE, STARTS
 from leapcde.models.registry import build
 from leapcde.nn.blocks import shifted
 from leapcde.paths.batch import Batch, Hidden, Recipe
@@ -27,6 +27,13 @@ SPEC = {
     "classification": Spec("classification", 3, 4, (5,), span=16.0),
     "forecasting": Spec("forecasting", 3, 4, (4, 3), span=16.0),
 }
+
+
+def future() -> np.ndarray:
+    """Four rows to come for each of four samples, of which one value is not known."""
+    x = np.random.default_rng(9).normal(size=(4, 4, 3))
+    x[1, 2, 0] = np.nan
+    return x
 
 
 def batch_of(seed=0, target=None) -> Batch:
@@ -161,33 +168,73 @@ def test_the_stack_is_the_docstrings():
     np.testing.assert_allclose(run(model, batch).prediction[0], dense(model.head.layer, np.asarray(z[0])), rtol=1e-9)
 
 
+def slow_flow(model, obs, b, row, z, dt, steps):
+    """Y at multiples of dt after a row of a sample, from what is seen up to that row."""
+    f, seen = model.f, np.asarray(obs.mask[b]) * (np.arange(obs.mask.shape[1]) <= row)[:, None]
+    x, slopes = np.zeros(3), np.zeros((SIDE - 1, 3))
+    for c in range(3):
+        mine = [(float(t), float(v)) for t, v, m in zip(obs.times[b], obs.values[b, :, c], seen[:, c], strict=True) if m]
+        for j, (t, v) in enumerate(mine[::-1][:SIDE]):
+            if j == 0:
+                x[c] = v
+            else:
+                slopes[j - 1, c] = (x[c] - v) / (mine[-1][0] - t)
+    h = np.concatenate([x, dense(model.φ, np.concatenate([x, slopes.reshape(-1), z]))])
+    track = [h[:3]]
+    for _ in range(steps):
+        a = dense(f.W1, h)
+        u = np.concatenate([np.sin(a[:3]), silu(a[3:])])
+        h = h + dt * (h @ np.asarray(f.A) + np.asarray(f.b) + dense(f.W3, silu(dense(f.W2, u))))
+        track.append(h[:3])
+    return track
+
+
+def between(track, at):
+    i = min(int(at + 1e-9), len(track) - 2)
+    return track[i] + (at - i) * (track[i + 1] - track[i])
+
+
 def test_the_flow_is_the_docstrings():
     model, batch = model_of("forecasting"), batch_of()
-    z, obs, f = np.asarray(stack(model, batch)), batch.obs, model.f
+    z, obs = np.asarray(stack(model, batch)), batch.obs
     Y = run(model, batch).prediction
     for b in range(4):
-        seen = np.asarray(obs.mask[b])
-        t_L = max(float(t) for t, m in zip(obs.times[b], seen, strict=True) if m.any())
+        t_L = max(float(t) for t, m in zip(obs.times[b], obs.mask[b], strict=True) if m.any())
         end = float(obs.times[b, -1])
-        slopes = np.zeros((SIDE - 1, 3))
-        for c in range(3):
-            mine = [(float(t), float(v)) for t, v, m in zip(obs.times[b], obs.values[b, :, c], seen[:, c], strict=True) if m][
-                ::-1
-            ]
-            for j, (t, v) in enumerate(mine[1:SIDE]):
-                slopes[j, c] = (mine[0][1] - v) / (mine[0][0] - t)
-        x = np.asarray(obs.last[b])
-        h = np.concatenate([x, dense(model.φ, np.concatenate([x, slopes.reshape(-1), z[b]]))])
-        dt, track = max(1.0, (end - t_L + 4) / 8), [h[:3]]
-        for _ in range(8):
-            a = dense(f.W1, h)
-            u = np.concatenate([np.sin(a[:3]), silu(a[3:])])
-            h = h + dt * (h @ np.asarray(f.A) + np.asarray(f.b) + dense(f.W3, silu(dense(f.W2, u))))
-            track.append(h[:3])
+        dt = max(1.0, (end - t_L + 4) / 8)
+        track = slow_flow(model, obs, b, obs.length, z[b], dt, 8)
         for k in range(4):
-            at = (end + 1 + k - t_L) / dt
-            i = min(int(at + 1e-9), 7)
-            np.testing.assert_allclose(Y[b, k], track[i] + (at - i) * (track[i + 1] - track[i]), rtol=1e-7)
+            np.testing.assert_allclose(Y[b, k], between(track, (end + 1 + k - t_L) / dt), rtol=1e-7)
+
+
+def test_the_path_starts_again_at_observations():
+    """Eq. 11 where the path goes on: from each start, at the next rows within the horizon, hidden and future ones too."""
+    model, batch, key = model_of("forecasting"), batch_of(target=jnp.asarray(future())), jax.random.key(4)
+    given = Augment(hide=0.5, recipe=Recipe())(batch, jax.random.key(0))
+    obs, hidden, H = given.obs, given.hidden, 4
+    some = jax.random.uniform(key, obs.times.shape) * (0.5 + obs.mask.max(-1))
+    starts = np.argsort(-np.asarray(some), 1)[:, :STARTS]
+    total, count = 0.0, 0
+    for b in range(4):
+        rows = [
+            (float(t), np.where(o | h, v, np.nan))
+            for t, v, o, h in zip(
+                *(np.asarray(a[b]) for a in (obs.times, hidden.values, obs.mask > 0, hidden.mask > 0)), strict=True
+            )
+        ]
+        rows += [(float(obs.times[b, -1]) + 1 + k, np.asarray(batch.obs.target[b, k])) for k in range(H)]
+        for s in starts[b]:
+            track = slow_flow(model, obs, b, s, np.zeros(18), 1.0, H)
+            for t, x in rows[s + 1 : s + 1 + H]:
+                since = t - float(obs.times[b, s])
+                if 0 < since <= H:
+                    off = (between(track, since) - x) ** 2
+                    total, count = total + np.nansum(off), count + np.sum(~np.isnan(off))
+    assert count > 50
+    np.testing.assert_allclose(eqx.filter_jit(model.L_onward)(given, key), total / count, rtol=1e-7)
+    parts = model.L_between(given, hidden, key) + model.L_onward(given, key)
+    np.testing.assert_allclose(model.L_Y(given, key), model.options.alpha * parts, rtol=1e-12)
+    assert float(model.L_Y(given, None)) == 0.0
 
 
 def test_untrained_it_is_the_linear_rollout():
@@ -248,7 +295,7 @@ def directions(model):
 def test_gradients(task):
     """Of the answer, of the path's error and of its density, against finite differences."""
     model, key = model_of(task), jax.random.key(1)
-    given = Augment(hide=0.5, recipe=Recipe())(batch_of(), jax.random.key(0))
+    given = Augment(hide=0.5, recipe=Recipe())(batch_of(target=jnp.asarray(future())), jax.random.key(0))
     _, s_moves, z_moves = directions(model)
     np.testing.assert_allclose(*along(lambda m: jnp.sum(jnp.sin(m(given).prediction)), model, z_moves), rtol=1e-5)
     error = model_of(task, beta=0.0)

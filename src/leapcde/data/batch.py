@@ -52,7 +52,10 @@ def pad(series: Series, length: int | None = None) -> Padded:
     )
 
 
-def buckets(lengths: np.ndarray, most: int = 4, waste: float = 1.15) -> list[tuple[int, np.ndarray]]:
+WASTE = 1.15  # how much longer padding may make samples on average, before one more length is compiled
+
+
+def buckets(lengths: np.ndarray, most: int = 4, waste: float = WASTE) -> list[tuple[int, np.ndarray]]:
     """Group samples by length: (padded length, samples) for as few groups as keep the padding below `waste`.
 
     >>> [(length, len(samples)) for length, samples in buckets(np.array([10] * 50 + [100] * 50))]

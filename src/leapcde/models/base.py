@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 
+from leapcde.data.batch import WASTE
 from leapcde.errors import InputError
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
@@ -58,6 +59,7 @@ class Model(eqx.Module):
     """Built as `Model(spec, options, key=key)`, where `options` is an instance of `Options`. Subclasses are final."""
 
     Options: ClassVar[type] = NoOptions  # a frozen dataclass, see `models/options.py`
+    waste: ClassVar[float] = WASTE  # padding that costs this model less than compiling for one more length
 
     @abstractmethod
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leapcde.data.batch import Padded, buckets, pad
+from leapcde.data.batch import WASTE, Padded, buckets, pad
 from leapcde.data.series import Series
 from leapcde.paths.interpolation import channel_count, fit_path, interpolation_of
 from leapcde.paths.path import CubicPath
@@ -76,13 +76,13 @@ class Bucket(NamedTuple):
     samples: np.ndarray
 
 
-def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1) -> list[Bucket]:
+def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
     """All samples of a scaled series, grouped by length so that little is padded and few shapes are compiled.
 
     `round_to` rounds lengths up: for prediction on ever-changing data, where a new length means a new compilation.
     """
     made = []
-    for length, samples in buckets(series.lengths):
+    for length, samples in buckets(series.lengths, waste=waste):
         length = -(-length // round_to) * round_to if length > 1 else 1
         obs = pad(series.take(samples), length)
         X = _path(obs._replace(target=None), recipe)

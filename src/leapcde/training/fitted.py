@@ -16,7 +16,7 @@ from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import load_file, restore, save_file
 from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, options_of
-from leapcde.paths.batch import Recipe
+from leapcde.paths.batch import Bucket, Recipe
 from leapcde.training.config import TrainConfig
 from leapcde.training.loop import Trained, fit
 from leapcde.training.metrics import main_metric, measure, softmax
@@ -62,7 +62,11 @@ class FittedModel:
 
     def outputs(self, series: Series) -> np.ndarray:
         """What `raw` says, of data like that of training: nothing is checked or warned about."""
-        return predict(self.model, self.preprocessor.encode(series))
+        return predict(self.model, self.encode(series))
+
+    def encode(self, series: Series) -> list[Bucket]:
+        """Data like that of training, as the model eats it."""
+        return self.preprocessor.encode(series, waste=self.model.waste)
 
     def judge(self, outputs: np.ndarray, series: Series) -> dict[str, float]:
         """Metrics of outputs that are there already, in the units of `evaluate`."""
@@ -211,7 +215,7 @@ def train_further(
 ) -> tuple[FittedModel, Trained]:
     """Train from the weights and with the preprocessor of `start`, by a fresh optimiser; see `train_model`."""
     preprocessor = start.preprocessor
-    encoded = preprocessor.encode(train), preprocessor.encode(validation)
+    encoded = start.encode(train), start.encode(validation)
     hooks = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
     trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, recipe=preprocessor.recipe, **hooks)
     return replace(start, model=trained.model), trained
@@ -230,4 +234,6 @@ def _paths(model, batch, queries: int):
 
 @eqx.filter_jit
 def _learned_at(model, batch, t):
+    if hasattr(model, "learned_at"):  # exactly there, and not between the points of a drawing
+        return model.learned_at(batch, t)
     return model.learned_path(batch).evaluate(t)[..., -batch.obs.values.shape[-1] :]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from leapcde.data.batch import WASTE
 from leapcde.data.drop import without_empty_rows
 from leapcde.data.scale import Scaler
 from leapcde.data.series import Series
@@ -72,14 +73,14 @@ class Preprocessor:
         warn_unseen(train)
         return cls(spec, scaler, train.channels, classes, mean, std)
 
-    def encode(self, series: Series, *, round_to: int = 1) -> list[Bucket]:
+    def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
         """Scaled, padded, with paths; targets as the loss wants them."""
         self.check(series)
         scaled = self.scaler.apply(without_empty_rows(series))
         _warn_coarse_times(scaled)
         if series.target is not None:
             scaled = replace(scaled, target=self.encode_target(series.target))
-        return make_buckets(scaled, self.recipe, round_to=round_to)
+        return make_buckets(scaled, self.recipe, round_to=round_to, waste=waste)
 
     def encode_target(self, target: np.ndarray) -> np.ndarray:
         if self.task == "classification":

@@ -50,7 +50,8 @@ def of_model(data: str, model: str) -> dict[str, Any]:
     True
     """
     section = preset(data)["model"].get(model.removeprefix("layers+").partition(":")[0], {})
-    return {"sizes": {}, "paper": {}, "standard": {}, "search": {}, "without_noise": False, **section}
+    usual = {"sizes": {}, "paper": {}, "standard": {}, "search": {}, "without_noise": False, "interpolation": None}
+    return {**usual, **section}
 
 
 def known(model: str, options: dict[str, Any]) -> dict[str, Any]:

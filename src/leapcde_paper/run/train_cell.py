@@ -18,11 +18,11 @@ from filelock import FileLock, Timeout
 from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
 from leapcde.errors import CheckpointError, InputError
+from leapcde.explain.hidden import hidden_errors
 from leapcde.models.registry import count_parameters
 from leapcde.training.fitted import FittedModel, train_model
 from leapcde.training.loop import Trained
 from leapcde.training.metrics import main_metric, measure
-from leapcde.training.predict import predict
 from leapcde.training.preprocess import Preprocessor
 from leapcde_paper.baselines import is_baseline, scores
 from leapcde_paper.run import memory, records
@@ -117,12 +117,14 @@ def _training(cell: Cell, data: Dataset, home: Path) -> _Found:
     fitted, trained = _resumed(cell.config, data, home / TRAINING)
     fitted.save(home / MODEL)
     preprocessor = fitted.preprocessor
-    raw = {name: predict(fitted.model, preprocessor.encode(data.parts[name])) for name in ("validation", "test")}
+    raw = {name: fitted.outputs(data.parts[name]) for name in ("validation", "test")}
     rows = trained.history.rows
     about = {"history": rows, "parameters": count_parameters(fitted.model), "stopped": trained.stopped}
     about |= {"seconds": sum(row["seconds"] for row in rows)}
     about |= {"memory": {"step_bytes": memory.step_bytes(fitted, data.train, cell.config.train)}}
     learns = cell.paths and hasattr(fitted.model, "learned_path")
+    if learns or hasattr(fitted.model, "learned_at"):
+        about["hidden"] = hidden_errors(fitted, data.test)
     return _Found(preprocessor, raw, about, paths_of(fitted, data.test) if learns else {})
 
 
