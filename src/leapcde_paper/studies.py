@@ -105,6 +105,13 @@ LAYERS = (
     Row("LEAP without likelihood", "leap", {"beta": 0.0}),
     LEAP,
 )
+PARTS = (
+    PLUS,
+    Row("Y = X", "leap+", {"learned": False}),
+    Row("path not trained", "leap+", {"alpha": 0.0}),
+    Row("one direction", "leap+", {"causal": True}),
+    Row("no kernels", "leap+", {"kernel": 1}),
+)
 SIZES = {"small": 39, "medium": 49, "large": 59}
 LENGTHS = (1, 5, 10, 15, 20)
 ALPHAS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -211,6 +218,17 @@ STUDIES: dict[str, Study] = {
             (SETS[2],),
             "The paper does not define its sizes; these are its search set for the state, 39, 49 and 59.",
             smoke_rows=("NCDE (small)", "LEAP (small)", "NCDE (medium)", "LEAP (medium)"),
+        ),
+        Study(
+            "leap-plus",
+            "What LEAP+ is made of: it and less of it",
+            "table",
+            PARTS,
+            (*SETS, Column("10,000 simulations", "mujoco", 0.3, {"stride": 50})),
+            "Y = X: the interpolation drives z, and stands still beyond its end, where a layer on z forecasts. "
+            "Path not trained: α = 0. One direction: nothing looks ahead. No kernels: κ spans one knot.",
+            smoke_rows=("LEAP+ (ours)", "Y = X"),
+            smoke_columns=(CHARACTERS,),
         ),
         Study(
             "intensity",

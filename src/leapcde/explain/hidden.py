@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import equinox as eqx
 import numpy as np
@@ -44,10 +45,8 @@ def hidden_errors(fitted: FittedModel, series: Series, *, share: float = 0.3, se
 
 def hide_rows(series: Series, share: float, seed: int) -> tuple[Series, np.ndarray, np.ndarray]:
     """The series without some rows, the times of these rows (sample, row) and what was observed then, NaN where nothing was."""
-    there = ~np.isnan(series.values).all(1)
-    rows = [
-        start + np.flatnonzero(there[start:end])[1:-1] for start, end in zip(series.offsets, series.offsets[1:], strict=False)
-    ]
+    there = np.asarray(~np.isnan(series.values).all(1))
+    rows = [start + np.flatnonzero(there[start:end])[1:-1] for start, end in pairwise(series.offsets)]
     chance = np.random.default_rng(seed).random(len(series.times)) < share
     rows = [inner[chance[inner]] for inner in rows]
     most = max(map(len, rows), default=0)

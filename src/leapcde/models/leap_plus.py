@@ -15,12 +15,14 @@ s(t) says how far off Y is. In training it answers to *hidden* observations, and
 
     L_Y = α (Σ ‖Y − x‖² / Σ ‖X − x‖² − β log p(x; Y, s))       (eq. 11; p: Student's t₃)
 
-Beyond the last observation, at t_L, the path goes on, and is the forecast:
+Where it is to forecast, the path goes on beyond its last observation, at t_L:
 
     dh = f(h) dt,  h = [Y, c]                       h(t_L) = [x_L, φ(x_L, slopes before, z)]
     f(h) = h A + b + W₃ silu(W₂ [sin; silu](W₁ h))  W₃ = 0 at the start
 
-A and b are least squares on training rows if `linear_start`: untrained, Y is the linear rollout.
+and in training it starts at earlier observations too, without z, and answers to the rows that
+follow: α mean ‖Y − x‖² joins L_Y. A and b are least squares on training rows if `linear_start`:
+untrained, Y is the linear rollout.
 Y drives z, at knots s_0 … s_K that are even in a sample's own time, or at the rows themselves:
 
     u⁰_k = W [(Y, dY) at three knots, log density of observations, log s, gaps, duration, statics]
@@ -87,7 +89,7 @@ class LeapPlusOptions:
     reference="ours; not in the paper",
     tags=("continuous", "path", "learned-path"),
     variant=True,
-    revision=3,  # 1 and 2 were LEAP with Y = X + m(h)
+    revision=4,  # 1 and 2 were LEAP with Y = X + m(h); 3 started its path at the last row only
 )
 class LeapPlus(Model):
     m: MLP
