@@ -9,6 +9,7 @@ from aeon.classification.base import BaseClassifier
 from aeon.testing.estimator_checking import check_estimator as aeon_check
 from sklearn.utils.estimator_checks import check_estimator as sklearn_check
 
+from leapcde.data.read import as_series
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.regressor import LeapRegressor
 
@@ -64,16 +65,15 @@ class AeonLeap(BaseClassifier):
 
     def _fit(self, X, y):
         seed = 0 if self.random_state is None else self.random_state
-        self.leap_ = LeapClassifier(
-            "ncde", layout="channels_first", interpolation="linear", options=self.options, epochs=self.epochs, seed=seed
-        ).fit(X, y)
+        settings = {"interpolation": "linear", "options": self.options, "epochs": self.epochs, "seed": seed}
+        self.leap_ = LeapClassifier("ncde", **settings).fit(as_series(X, layout="channels_first"), y)
         return self
 
     def _predict(self, X):
-        return self.leap_.predict(X)
+        return self.leap_.predict(as_series(X, layout="channels_first"))
 
     def _predict_proba(self, X):
-        return self.leap_.predict_proba(X)
+        return self.leap_.predict_proba(as_series(X, layout="channels_first"))
 
     @classmethod
     def _get_test_params(cls, parameter_set="default"):
