@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +16,10 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-# Shapes and types of every call are checked while tests run; nothing of these folders is imported before this.
-# "leapcde" alone stands for all of it, once the other folders hold what their annotations promise.
-CHECKED = ["leapcde.nn", "leapcde.paths", "leapcde.datasets"]
-install_import_hook(CHECKED, "beartype.beartype")
+# Shapes and types of every call are checked while tests run; nothing of these is imported before this.
+CHECKED = ["leapcde", "leapcde_paper"]
+assert not [name for name in sys.modules if name.partition(".")[0] in CHECKED]
+install_import_hook(CHECKED, "types_of_calls.check")
 
 pytest.register_assert_rewrite("command")
 from command import COLUMNS, LEAP, leapcde  # noqa: E402
