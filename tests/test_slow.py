@@ -19,6 +19,7 @@ from aeon.datasets import load_basic_motions
 from test_sweep import baseline, check, kill, numbers, state, trained, two_dask_workers
 
 from leapcde.cli.demo import demo
+from leapcde.data.read import as_series
 from leapcde.data.series import join
 from leapcde.datasets import describe, hopper, mujoco
 from leapcde.datasets import registry as datasets
@@ -122,7 +123,8 @@ def test_defaults_on_sepsis(data_dir):
 
 def test_defaults_on_basic_motions():
     (X, y), (X_new, y_new) = (load_basic_motions(split=part) for part in ("train", "test"))
-    trained = LeapClassifier(layout="channels_first").fit(X, y)
+    X, X_new = (as_series(part, layout="channels_first") for part in (X, X_new))
+    trained = LeapClassifier().fit(X, y)
     print(trained.n_iter_, sum(row["seconds"] for row in trained.history_), trained.score(X_new, y_new))
     assert trained.score(X_new, y_new) >= 0.95
 

@@ -19,7 +19,7 @@ from leapcde.training.config import TrainConfig
 
 # What a file needs and an estimator does not, or the other way round.
 FILE_ONLY = {"file", "out", "task", "drop", "as_json", "quiet"}
-PYTHON_ONLY = {"layout", "validation", "calibration", "stride", "warm_start", "verbose"}
+PYTHON_ONLY = {"validation", "calibration", "stride", "warm_start", "verbose"}
 GROUPS = {"training", "options"}
 
 
@@ -51,7 +51,7 @@ def test_flags_of_fit_are_parameters_of_the_estimators():
     rare |= {"in_window", "label_smoothing", "ema", "warmup", "accumulate"}
     assert parameters() - flags == PYTHON_ONLY | rare
     spelled = {flag for option in COMMANDS["fit"].params for flag in option.opts}
-    assert {"--interpolation", "--learning-rate", "--batch-size", "--class-weight", "--time-channel", "--option"} <= spelled
+    assert {"--interpolation", "--learning-rate", "--batch-size", "--class-weight", "--intensity", "--option"} <= spelled
 
 
 def test_train_has_the_flags_of_fit_for_everything_but_the_file():
@@ -63,7 +63,7 @@ def test_train_has_the_flags_of_fit_for_everything_but_the_file():
 @pytest.mark.parametrize("make", ESTIMATORS.values())
 def test_every_parameter_is_documented_and_stored(make):
     text, given = inspect.getdoc(make), make().get_params()
-    assert len(given) <= 22
+    assert len(given) <= 20
     for name, parameter in inspect.signature(make).parameters.items():
         assert f"\n{name} : " in text, name
         assert parameter.default == given[name]

@@ -25,7 +25,7 @@ from leapcde.data.inputs import read
 from leapcde.data.read import as_series
 from leapcde.data.series import join
 from leapcde.datasets import hopper
-from leapcde.errors import InputError, LeapWarning
+from leapcde.errors import CheckpointError, InputError, LeapWarning
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.contract import check_estimator
 from leapcde.estimators.forecaster import LeapForecaster
@@ -33,7 +33,7 @@ from leapcde.estimators.regressor import LeapRegressor
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import TrainConfig
 from leapcde.training.defaults import told
-from leapcde.training.fitted import FittedModel, train_model
+from leapcde.training.fitted import FittedModel, new_model, train_model
 
 TINY = {"hidden": 8}
 QUICK = {"options": TINY, "interpolation": "linear", "epochs": 4, "batch_size": 16, "learning_rate": 0.02}
@@ -85,7 +85,7 @@ FORMS = {
     "pairs": (lambda s: s, {}),
     "series": (lambda s: as_series(s), {}),
     "list of series": (lambda s: [as_series(s)[i] for i in range(len(s))], {}),
-    "pairs, channels first": (lambda s: [(t, x.T) for t, x in s], {"layout": "channels_first"}),
+    "pairs, channels first": (lambda s: as_series([(t, x.T) for t, x in s], layout="channels_first"), {}),
     "pandas": (lambda s: table_of(s).sample(frac=1, random_state=0), IDS),
     "polars": (lambda s: pl.from_pandas(table_of(s)), {"columns": Columns("id", "t", values=("height", "angle"))}),
 }
@@ -103,10 +103,17 @@ def test_arrays_with_channels_first_and_aeon_lists():
     array = np.random.default_rng(0).normal(size=(3, 2, 7))
     expected = read(np.swapaxes(array, 1, 2))
     first = {"layout": "channels_first"}
-    for data in (array, list(array), [array[0], array[1], array[2]]):
-        assert np.array_equal(read(data, **first).values, expected.values)
-    assert read([array[0], array[1][:, :4]], **first).lengths.tolist() == [7, 4]
-    assert read(array[:, 0], **first).lengths.tolist() == [7, 7, 7]  # (case, time): one channel
+    for data in (array, list(array), tuple(array), array.tolist()):
+        assert np.array_equal(as_series(data, **first).values, expected.values)
+    assert as_series([array[0], array[1][:, :4]], **first).lengths.tolist() == [7, 4]
+    assert as_series(array[:, 0], **first).lengths.tolist() == [7, 7, 7]  # (sample, time): one channel
+    clock = np.arange(7) * 0.5
+    for data in (array, list(array)):
+        found = as_series(data, times=np.tile(clock, (3, 1)), target=[0, 1, 0], channels=("a", "b"), **first)
+        assert np.array_equal(found.times, np.tile(clock, 3)) and np.array_equal(found.values, expected.values)
+        assert found.channels == ("a", "b") and found.target.tolist() == [0, 1, 0]
+    with pytest.raises(InputError, match="sample 1"):
+        as_series([array[0], [[1.0, 2.0], [3.0]]], **first)
 
 
 def test_xarray(pairs):
@@ -129,7 +136,7 @@ def test_xarray(pairs):
 
 def test_mistakes_in_the_form(pairs):
     with pytest.raises(InputError, match="no layout 'columns'"):
-        read(pairs[0], layout="columns")
+        as_series(pairs[0], layout="columns")
     with pytest.raises(InputError, match="give id="):
         read(table_of(pairs[0]))
     one = as_series(pairs[0][:2])
@@ -181,7 +188,7 @@ def test_cost_is_told_before_long_training(pairs, labels, capfd, monkeypatch):
 
 
 def test_constructor_stores_and_nothing_else():
-    one = LeapClassifier("nowhere", epochs=-3, layout="?")
+    one = LeapClassifier("nowhere", epochs=-3, interpolation="?")
     assert one.get_params()["epochs"] == -3 and set(vars(one)) == set(one.get_params())
     again = clone(one.set_params(model="leap", epochs=2))
     assert again.get_params() == one.get_params() and is_classifier(one)
@@ -200,6 +207,22 @@ def test_pickle_and_save_and_load(classifier, pairs, tmp_path):
     assert np.array_equal(FittedModel.load(tmp_path / "a.safetensors").predict_proba(as_series(pairs[0])), expected)
     classifier.fitted_.save(tmp_path / "b.safetensors")  # a fitted model alone is enough for an estimator
     assert np.array_equal(leapcde.load(tmp_path / "b.safetensors").predict_proba(pairs[0]), expected)
+
+
+def test_files_from_when_estimators_had_more_parameters(pairs, labels, tmp_path):
+    recipe = Recipe("linear", time_channel=False)
+    series = as_series(pairs[0], target=labels)
+    fitted = new_model(series, task="classification", model="gru", options=QUICK["options"], recipe=recipe, seed=0)
+    for more in ({"layout": "channels_first", "time_channel": False}, {"speed": 3}):
+        about = {"class": "LeapClassifier", "params": {"epochs": 3, **more}}
+        fitted.save(tmp_path / "a.safetensors", about={"estimator": about})
+        if "speed" in more:
+            with pytest.raises(CheckpointError, match="another version of leapcde"):
+                leapcde.load(tmp_path / "a.safetensors")
+        else:
+            loaded = leapcde.load(tmp_path / "a.safetensors")
+            assert loaded.epochs == 3 and loaded.fitted_.preprocessor.recipe == recipe
+            assert np.array_equal(loaded.predict_proba(pairs[0]), fitted.predict_proba(as_series(pairs[0])))
 
 
 def test_warm_start_and_partial_fit_go_on(pairs, labels):

@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 from itertools import pairwise
 from types import SimpleNamespace
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.explain.attribution import Attribution
 from leapcde.explain.explanation import _answer, _calm, explain
+from leapcde.training.fitted import FittedModel
 
 NASTY = """<script>alert("x")</script> & 'y' $\\broken{$ ü"""
 
@@ -168,17 +170,13 @@ def test_calm_stretches_in_words():
 # Explaining
 
 
-class Stub:
-    """Answers as a trained classifier would."""
-
-    preprocessor = SimpleNamespace(task="classification")
-    model = SimpleNamespace(learned_path=None)
-
-    def path(self, series):
-        return {key: np.stack([array] * len(series)) for key, array in found().items()}
-
-    def predict(self, series):
-        return np.array([NASTY] * len(series))
+def stub(task: str):
+    """Answers as a trained model would; of a type that promises no less."""
+    fitted = create_autospec(FittedModel, instance=True)
+    fitted.preprocessor, fitted.model = SimpleNamespace(task=task), SimpleNamespace(learned_path=None)
+    fitted.path.side_effect = lambda series: {key: np.stack([array] * len(series)) for key, array in found().items()}
+    fitted.predict.side_effect = lambda series: np.array([NASTY] * len(series))
+    return fitted
 
 
 SERIES = as_series(np.ones((3, 4, 2)), target=[NASTY] * 3, channels=("a<b", NASTY))
@@ -187,7 +185,7 @@ SERIES = as_series(np.ones((3, 4, 2)), target=[NASTY] * 3, channels=("a<b", NAST
 def test_explain_escapes_what_users_name(tmp_path, monkeypatch):
     counted = lambda fitted, series, **more: Attribution(series, series.values, np.zeros((2, 0)), np.zeros(2), NASTY)
     monkeypatch.setattr("leapcde.explain.explanation.attribute", counted)
-    files = explain(Stub(), SERIES, tmp_path / "new", samples=[2, 0])
+    files = explain(stub("classification"), SERIES, tmp_path / "new", samples=[2, 0])
     assert [file.name for file in files] == ["sample-2.png", "sample-0.png", "explain.html"]
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["explain.html", "sample-0.png", "sample-2.png"]
     page = files[-1].read_text(encoding="utf-8")
@@ -200,14 +198,13 @@ def test_explain_escapes_what_users_name(tmp_path, monkeypatch):
 
 def test_explain_names_every_wrong_channel_and_sample_and_writes_nothing(tmp_path):
     with pytest.raises(InputError) as caught:
-        explain(Stub(), SERIES, tmp_path / "new", channels=["a<b", "x", "y"])
+        explain(stub("classification"), SERIES, tmp_path / "new", channels=["a<b", "x", "y"])
     assert [problem.partition(";")[0] for problem in caught.value.problems] == ["no channel 'x'", "no channel 'y'"]
     with pytest.raises(InputError, match="no sample 3, -1: the split has samples 0 to 2"):
-        explain(Stub(), SERIES, tmp_path / "new", samples=[0, 3, -1])
+        explain(stub("classification"), SERIES, tmp_path / "new", samples=[0, 3, -1])
     assert not (tmp_path / "new").exists()
 
 
 def test_answers_in_words():
-    assert _answer(Stub(), as_series(np.ones((1, 4, 2))), 0, "ill") == "Predicted: ill."
-    forecast = SimpleNamespace(preprocessor=SimpleNamespace(task="forecasting"))
-    assert _answer(forecast, SERIES, 0, np.ones((10, 2))) == "Forecast of 10 steps for 2 channels."
+    assert _answer(stub("classification"), as_series(np.ones((1, 4, 2))), 0, "ill") == "Predicted: ill."
+    assert _answer(stub("forecasting"), SERIES, 0, np.ones((10, 2))) == "Forecast of 10 steps for 2 channels."

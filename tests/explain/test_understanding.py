@@ -217,7 +217,6 @@ def test_bad_data_is_refused_with_the_reason(name):
 BAD_SETTINGS = {
     "model": ({"model": "oracle"}, "no model 'oracle'"),
     "interpolation": ({"interpolation": "cubic"}, "no interpolation 'cubic'"),
-    "layout": ({"layout": "rows"}, "no layout 'rows'"),
     "an option": ({"options": {"hiden": 3}}, "no option 'hiden'"),
     "a size": ({"options": {"hidden": 0}}, "whole number above 0"),
     "epochs": ({"epochs": 0}, "epochs 0"),

@@ -33,12 +33,6 @@ ALL = [
 ]
 
 
-def assert_close(found, wanted) -> None:
-    """Within rounding, which is that of the largest values where an untrained flow (LEAP+) reaches hundreds; with 64 bits
-    its answers agree to 1e-12."""
-    np.testing.assert_allclose(found, wanted, atol=CLOSE["atol"] * max(1.0, np.abs(wanted).max() / 50), rtol=CLOSE["rtol"])
-
-
 @pytest.fixture(scope="module")
 def hopper():
     return load("hopper", drop_rate=0.3).test.take(range(24))
@@ -56,16 +50,16 @@ def test_padding(fitted, hopper):
     scaled = fitted.preprocessor.scaler.apply(replace(hopper, target=None))
     near, far = (make_buckets(scaled, fitted.preprocessor.recipe, round_to=r) for r in (1, 64))
     assert near[0].batch.obs.length < far[0].batch.obs.length == 64
-    assert_close(predict(fitted.model, near), predict(fitted.model, far))
+    np.testing.assert_allclose(predict(fitted.model, near), predict(fitted.model, far), **CLOSE)
 
 
 def test_batch_order_and_size(fitted, hopper):
     whole = fitted.raw(hopper)
     order = np.random.default_rng(0).permutation(24)
-    assert_close(fitted.raw(hopper.take(order)), whole[order])
+    np.testing.assert_allclose(fitted.raw(hopper.take(order)), whole[order], **CLOSE)
     alone = np.concatenate([fitted.raw(hopper.take([i])) for i in (0, 11)])
-    assert_close(alone, whole[[0, 11]])
-    assert_close(predict(fitted.model, fitted.preprocessor.encode(hopper), chunk=7), whole)
+    np.testing.assert_allclose(alone, whole[[0, 11]], **CLOSE)
+    np.testing.assert_allclose(predict(fitted.model, fitted.preprocessor.encode(hopper), chunk=7), whole, **CLOSE)
 
 
 @pytest.mark.parametrize("shift", [-1000.0, 0.1, 12345.0])

@@ -30,7 +30,6 @@ from leapcde.cli.options import (
     Quiet,
     Schedule,
     Seed,
-    TimeChannel,
     command,
     name_values,
     names,
@@ -85,7 +84,6 @@ def fit(
     noise: Noise = None,
     class_weight: ClassWeight = None,
     interpolation: Interpolation = None,
-    time_channel: TimeChannel = True,
     intensity: Intensity = False,
     option: ModelOption = None,
     as_json: Json = False,
@@ -102,7 +100,7 @@ def fit(
 
     asked = file_request(file, id, time, target, values, static, horizon, window, task, drop)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
-    params |= {"time_channel": time_channel, "intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
+    params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
     training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
     _check_class_weight(class_weight)
     request, data = first_load(asked)
@@ -127,7 +125,6 @@ def train(
     noise: Noise = None,
     class_weight: ClassWeight = None,
     interpolation: Interpolation = None,
-    time_channel: TimeChannel = True,
     intensity: Intensity = False,
     paper: Paper = False,
     option: ModelOption = None,
@@ -144,7 +141,7 @@ def train(
     from leapcde.cli.source import first_load
 
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
-    params |= {"time_channel": time_channel, "intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
+    params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
     training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
     settings = {"training": _given(training), "options": _options(option)}
     _check_class_weight(class_weight)

@@ -25,7 +25,7 @@ app.add_typer(data_app, name="data")
 add_commands(app)
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(asked: bool | None) -> None:
     if asked:
         from importlib.metadata import version
 
@@ -36,8 +36,8 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
-    ] = False,
+        bool | None, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = None,
 ) -> None:
     pass
 

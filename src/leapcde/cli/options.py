@@ -34,7 +34,6 @@ Noise = Annotated[
 ]
 ClassWeight = Annotated[str | None, typer.Option(help="balanced (classes count by how rare they are; default) or none.")]
 Interpolation = Annotated[str | None, typer.Option(help="linear (default), natural, hermite (causal) or rectilinear (causal).")]
-TimeChannel = Annotated[bool, typer.Option("--time-channel/--no-time-channel", help="Time as a channel of X.")]
 Intensity = Annotated[bool, typer.Option("--intensity/--no-intensity", help="Counts of observations as channels.")]
 DatasetOption = Annotated[
     list[str] | None, typer.Option("--dataset-option", "-d", help="Option of the data set, as name=value; repeatable.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from leapcde.data.series import Series
 from leapcde.errors import InputError, choose
 
 
-def drop(series: Series, rate: float, *, seed: int = 56789, what: Literal["times", "values"] = "times") -> Series:
-    """Forget a fixed share of each sample: whole time points, or single values.
+def drop(series: Series, rate: float, *, seed: int = 56789, what: str = "times") -> Series:
+    """Forget a fixed share of each sample: whole time points (`what="times"`), or single values ("values").
 
     Time points without any observation left are removed, except the first and last of each sample: they keep the
     window in which the sample was watched, so that a forecaster still knows from when it forecasts.

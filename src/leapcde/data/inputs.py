@@ -1,4 +1,4 @@
-"""Every form in which an estimator takes data -> `Series`: what `as_series` reads, tables, xarray, channels first."""
+"""Every form in which an estimator takes data -> `Series`: what `as_series` reads, tables, xarray."""
 
 from __future__ import annotations
 
@@ -12,36 +12,24 @@ from sklearn.exceptions import DataConversionWarning
 from leapcde.data.columns import Columns, read_columns
 from leapcde.data.read import as_series
 from leapcde.data.series import Series, check, join
-from leapcde.errors import InputError, choose
-
-LAYOUTS = ("channels_last", "channels_first")
+from leapcde.errors import InputError
 
 
-def read(
-    data: Any,
-    target: Any = None,
-    *,
-    columns: Columns | None = None,
-    layout: str = "channels_last",
-    with_target: bool = True,
-) -> Series:
+def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_target: bool = True) -> Series:
     """Any accepted form as one checked `Series`. `target` is one entry a sample, in the order of the samples.
 
-    `columns` names the columns of a table or the dimensions of xarray data; `layout` is the order of axes in arrays.
+    `columns` names the columns of a table or the dimensions of xarray data.
 
-    >>> read(np.ones((4, 3, 10)), layout="channels_first").values.shape
-    (40, 3)
     >>> read([as_series([[1.0, 2.0]]), as_series([[3.0]])]).lengths.tolist()
     [2, 1]
     """
-    choose("layout", layout, LAYOUTS)
-    series = _series(data, columns or Columns(), layout, with_target)
+    series = _series(data, columns or Columns(), with_target)
     if target is None:
         return check(series) if isinstance(data, Series) else series
     return as_series(series, target=_flat(target))
 
 
-def _series(data: Any, columns: Columns, layout: str, with_target: bool) -> Series:
+def _series(data: Any, columns: Columns, with_target: bool) -> Series:
     if isinstance(data, Series):
         return data
     if hasattr(data, "dims") and hasattr(data, "coords"):
@@ -59,7 +47,7 @@ def _series(data: Any, columns: Columns, layout: str, with_target: bool) -> Seri
         raise InputError("Complex data not supported: give numbers, the real and the imaginary part as channels of their own")
     if hasattr(data, "toarray"):
         raise InputError("sparse matrices cannot be read: zeros in them are not missing values; give a dense array with NaN")
-    return as_series(_channels_last(data) if layout == "channels_first" else data)
+    return as_series(data)
 
 
 def _as_numbers(data: Any) -> Any:
@@ -68,23 +56,6 @@ def _as_numbers(data: Any) -> Any:
         return np.asarray(data).astype(float)
     except (TypeError, ValueError):
         return data
-
-
-def _channels_last(data: Any) -> Any:
-    """(case, channel, time) arrays, or lists of (channel, time) arrays, with or without times, turned around."""
-    if hasattr(data, "ndim"):
-        return np.swapaxes(np.asarray(data), 1, 2) if data.ndim == 3 else data
-    if not isinstance(data, (list, tuple)):
-        return data
-    return [(item[0], _turned(item[1])) if isinstance(item, tuple) and len(item) == 2 else _turned(item) for item in data]
-
-
-def _turned(values: Any) -> Any:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        return values  # rows of different lengths: `as_series` says so, with the sample
-    return array.T if array.ndim == 2 else array
 
 
 def _from_xarray(data: Any, columns: Columns) -> Series:

@@ -20,27 +20,39 @@ from leapcde.data.parse import (
     value_columns,
 )
 from leapcde.data.series import Series, check_and_raise, first_rows, name_of
-from leapcde.errors import InputError, Problems
+from leapcde.errors import InputError, Problems, choose
+
+LAYOUTS = ("channels_last", "channels_first")
 
 
 def as_series(
-    data: Any, *, times: Any = None, target: Any = None, static: Any = None, channels: Sequence[str] | None = None
+    data: Any,
+    *,
+    times: Any = None,
+    target: Any = None,
+    static: Any = None,
+    channels: Sequence[str] | None = None,
+    layout: str = "channels_last",
 ) -> Series:
     """Make a `Series` from what people have.
 
     `data` is one of: a `Series`; a list of `(times, values)` pairs; a list of 2-D arrays (time, channel), or of 1-D
     arrays for one channel; a 3-D array (sample, time, channel) with NaN, or a 2-D array (sample, time). For arrays,
     `times` may be shared (time,) or per sample (sample, time), and rows at the end of a sample that are NaN in every
-    channel are padding. Without times, observations count 0, 1, 2, …
+    channel are padding. Without times, observations count 0, 1, 2, … `layout="channels_first"` reads arrays as aeon
+    has them: (sample, channel, time), or a list of (channel, time), with or without times.
 
     >>> as_series(np.ones((4, 10, 3))).lengths.tolist()
     [10, 10, 10, 10]
+    >>> as_series(np.ones((4, 3, 10)), layout="channels_first").values.shape
+    (40, 3)
     """
+    choose("layout", layout, LAYOUTS)
     problems = Problems()
     if isinstance(data, Series):
         series = data
     else:
-        pairs = _pairs(data, times, problems)
+        pairs = _pairs(data, times, layout == "channels_first", problems)
         if not pairs:
             raise InputError("there are no samples: the data is empty")
         series = _join(pairs, channels, problems)
@@ -93,20 +105,31 @@ def from_table(
     return check_and_raise(series, problems, "cannot read the table")
 
 
-def _pairs(data: Any, times: Any, problems: Problems) -> list[tuple[Any, Any]]:
-    """Bring every accepted form to a list of (times or None, values)."""
+def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple[Any, Any]]:
+    """Bring every accepted form to a list of (times or None, values); `first`: channels come before time."""
     if hasattr(data, "columns"):
         raise InputError("a table needs column names: use leapcde.from_table(table, id=…, time=…)")
     if isinstance(data, (str, bytes, dict)) or not hasattr(data, "__len__"):
         raise InputError(f"cannot read series from {type(data).__name__}: give a list of (times, values), or an array")
     if hasattr(data, "ndim"):
-        return _split_array(np.asarray(data), times, problems)
+        array = np.asarray(data)
+        return _split_array(np.swapaxes(array, 1, 2) if first and array.ndim == 3 else array, times, problems)
     if times is not None:
         count = len(times) if hasattr(times, "__len__") else 0
         if count != len(data):
             raise InputError(f"times: {count} entries for {len(data)} samples; give one for each")
-        return list(zip(times, data, strict=True))
-    return [(item[0], item[1]) if isinstance(item, tuple) and len(item) == 2 else (None, item) for item in data]
+        pairs = list(zip(times, data, strict=True))
+    else:
+        pairs = [(item[0], item[1]) if isinstance(item, tuple) and len(item) == 2 else (None, item) for item in data]
+    return [(clock, _turned(values)) for clock, values in pairs] if first else pairs
+
+
+def _turned(values: Any) -> Any:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        return values  # rows of different lengths: what reads the sample says so
+    return array.T if array.ndim == 2 else array
 
 
 def _split_array(array: np.ndarray, times: Any, problems: Problems) -> list[tuple[Any, Any]]:

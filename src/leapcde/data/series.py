@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -69,13 +69,13 @@ class Series:
         """The sample to which each row belongs."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def sample(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+    def sample(self, i: SupportsIndex) -> tuple[np.ndarray, np.ndarray]:
         """Times and values of one sample."""
         i = range(len(self))[i]
         rows = slice(self.offsets[i], self.offsets[i + 1])
         return self.times[rows], self.values[rows]
 
-    def __getitem__(self, i: int) -> Series:
+    def __getitem__(self, i: SupportsIndex) -> Series:
         return self.take([range(len(self))[i]])  # one sample, so that scikit-learn can pick and `inputs.join` put together
 
     def take(self, samples: Sequence[int] | np.ndarray) -> Series:
@@ -152,5 +152,5 @@ def first_rows(bad: Any, owner: np.ndarray) -> np.ndarray:
     return rows[np.unique(owner[rows], return_index=True)[1]]
 
 
-def _position(series: Series, row: int) -> int:
+def _position(series: Series, row: np.integer) -> int:
     return int(row - series.offsets[series.owner[row]])

@@ -47,7 +47,6 @@ class Estimator(BaseEstimator):
     model: str
     options: dict[str, Any] | None
     interpolation: str
-    time_channel: bool
     intensity: bool
     epochs: int | None
     batch_size: int | None
@@ -58,7 +57,6 @@ class Estimator(BaseEstimator):
     time: str | None
     values: Sequence[str] | None
     static: Sequence[str] | None
-    layout: str
     warm_start: bool
     seed: Any
     verbose: int
@@ -127,7 +125,7 @@ class Estimator(BaseEstimator):
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
         """The model from which training starts, and the settings with the weights of its classes."""
         if fresh:
-            recipe = Recipe(self.interpolation, self.time_channel, self.intensity)
+            recipe = Recipe(self.interpolation, intensity=self.intensity)
             options = self._options(series, recipe, config.batch_size)
             given = tuple(np.asarray([] if classes is None else classes).tolist())
             settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
@@ -208,7 +206,7 @@ class Estimator(BaseEstimator):
 
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, columns=self._columns(), layout=self.layout)
+        series = read(X, y, columns=self._columns())
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
@@ -219,7 +217,7 @@ class Estimator(BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
-        series = read(X, columns=self._columns(), layout=self.layout, with_target=False)
+        series = read(X, columns=self._columns(), with_target=False)
         series = replace(series, target=None)
         self.fitted_.preprocessor.check(series)
         return series

@@ -32,8 +32,6 @@ class LeapClassifier(Estimator):
         Options of the model; the others are chosen from the data's shape.
     interpolation : str, default "linear"
         How X goes through the observations: "linear", "natural", or causal, for streams: "hermite", "rectilinear".
-    time_channel : bool, default True
-        Whether time is a channel of X.
     intensity : bool, default False
         Whether counts of observations are channels of X: for data in which being measured tells something.
     epochs : int, optional
@@ -60,8 +58,6 @@ class LeapClassifier(Estimator):
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
         For tables: columns with one value a sample that is known beforehand, such as age.
-    layout : str, default "channels_last"
-        The order of axes in arrays; "channels_first" is aeon's.
     warm_start : bool, default False
         Whether another `fit` goes on from the weights that are there.
     seed : int, default 0
@@ -86,7 +82,6 @@ class LeapClassifier(Estimator):
         *,
         options: dict[str, Any] | None = None,
         interpolation: str = "linear",
-        time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
         batch_size: int | None = None,
@@ -99,7 +94,6 @@ class LeapClassifier(Estimator):
         target: str | None = None,
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
-        layout: str = "channels_last",
         warm_start: bool = False,
         seed: Any = 0,
         verbose: int = 0,
@@ -107,7 +101,6 @@ class LeapClassifier(Estimator):
         self.model = model
         self.options = options
         self.interpolation = interpolation
-        self.time_channel = time_channel
         self.intensity = intensity
         self.epochs = epochs
         self.batch_size = batch_size
@@ -120,7 +113,6 @@ class LeapClassifier(Estimator):
         self.target = target
         self.values = values
         self.static = static
-        self.layout = layout
         self.warm_start = warm_start
         self.seed = seed
         self.verbose = verbose

@@ -37,8 +37,6 @@ class LeapForecaster(Estimator):
         Options of the model; the others are chosen from the data's shape.
     interpolation : str, default "linear"
         How X goes through the observations: "linear", "natural", or causal, for streams: "hermite", "rectilinear".
-    time_channel : bool, default True
-        Whether time is a channel of X.
     intensity : bool, default False
         Whether counts of observations are channels of X: for data in which being measured tells something.
     epochs : int, optional
@@ -62,8 +60,6 @@ class LeapForecaster(Estimator):
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
         For tables: columns with one value a sample that is known beforehand, such as age.
-    layout : str, default "channels_last"
-        The order of axes in arrays; "channels_first" is aeon's.
     warm_start : bool, default False
         Whether another `fit` goes on from the weights that are there.
     seed : int, default 0
@@ -92,7 +88,6 @@ class LeapForecaster(Estimator):
         stride: int | None = None,
         options: dict[str, Any] | None = None,
         interpolation: str = "linear",
-        time_channel: bool = True,
         intensity: bool = False,
         epochs: int | None = None,
         batch_size: int | None = None,
@@ -104,7 +99,6 @@ class LeapForecaster(Estimator):
         time: str | None = None,
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
-        layout: str = "channels_last",
         warm_start: bool = False,
         seed: Any = 0,
         verbose: int = 0,
@@ -115,7 +109,6 @@ class LeapForecaster(Estimator):
         self.stride = stride
         self.options = options
         self.interpolation = interpolation
-        self.time_channel = time_channel
         self.intensity = intensity
         self.epochs = epochs
         self.batch_size = batch_size
@@ -127,7 +120,6 @@ class LeapForecaster(Estimator):
         self.time = time
         self.values = values
         self.static = static
-        self.layout = layout
         self.warm_start = warm_start
         self.seed = seed
         self.verbose = verbose
@@ -146,7 +138,7 @@ class LeapForecaster(Estimator):
         return series.times[series.offsets[1:] - 1, None] + ahead
 
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
-        series = read(X, y, columns=self._columns(), layout=self.layout)
+        series = read(X, y, columns=self._columns())
         given = series.target is not None
         if settle:
             self.window_ = self.window if given or self.window else auto_window(series, self.horizon)

@@ -19,6 +19,8 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "regression": LeapRegressor,
     "forecasting": LeapForecaster,
 }
+# Parameters that older files hold. A fitted model knows its recipe, and `as_series` takes the order of axes.
+FORMER = ("layout", "time_channel")
 
 
 def load(path: Path | str) -> Estimator:
@@ -33,13 +35,9 @@ def load(path: Path | str) -> Estimator:
     arrays, about = load_file(path, "model")
     fitted = FittedModel.restore(path, arrays, about)
     preprocessor, kept = fitted.preprocessor, about.get("estimator", {})
-    recipe = {
-        "interpolation": preprocessor.recipe.interpolation,
-        "time_channel": preprocessor.recipe.time_channel,
-        "intensity": preprocessor.recipe.intensity,
-    }
+    recipe = {"interpolation": preprocessor.recipe.interpolation, "intensity": preprocessor.recipe.intensity}
     made = ESTIMATORS[preprocessor.task]().set_params(model=fitted.name, options=fitted.options, **recipe)
-    params = dict(kept.get("params", {}))
+    params = {name: value for name, value in kept.get("params", {}).items() if name not in FORMER}
     if isinstance(params.get("training"), dict) and "exactly" in params["training"]:
         params["training"] = TrainConfig(**params["training"]["exactly"])
     try:
