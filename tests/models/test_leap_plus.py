@@ -11,9 +11,10 @@ from test_paths import observations
 
 from leapcde.data.batch import Padded
 from leapcde.models.base import Spec
-from leapcde.models.leap_plus import SIDE, STARTS
+from leapcde.models.leap_plus import SIDE
 from leapcde.models.registry import build
 from leapcde.nn.blocks import shifted
+from leapcde.nn.onward import STARTS
 from leapcde.paths.batch import Batch, Hidden, Recipe
 from leapcde.paths.interpolation import fit_path
 from leapcde.paths.neighbours import counted, latest
@@ -170,7 +171,7 @@ def test_the_stack_is_the_docstrings():
 
 def slow_flow(model, obs, b, row, z, dt, steps):
     """Y at multiples of dt after a row of a sample, from what is seen up to that row."""
-    f, seen = model.f, np.asarray(obs.mask[b]) * (np.arange(obs.mask.shape[1]) <= row)[:, None]
+    f, seen = model.onward.f, np.asarray(obs.mask[b]) * (np.arange(obs.mask.shape[1]) <= row)[:, None]
     x, slopes = np.zeros(3), np.zeros((SIDE - 1, 3))
     for c in range(3):
         mine = [(float(t), float(v)) for t, v, m in zip(obs.times[b], obs.values[b, :, c], seen[:, c], strict=True) if m]
@@ -179,7 +180,7 @@ def slow_flow(model, obs, b, row, z, dt, steps):
                 x[c] = v
             else:
                 slopes[j - 1, c] = (x[c] - v) / (mine[-1][0] - t)
-    h = np.concatenate([x, dense(model.φ, np.concatenate([x, slopes.reshape(-1), z]))])
+    h = np.concatenate([x, dense(model.onward.φ, np.concatenate([x, slopes.reshape(-1), z]))])
     track = [h[:3]]
     for _ in range(steps):
         a = dense(f.W1, h)
@@ -231,8 +232,8 @@ def test_the_path_starts_again_at_observations():
                     off = (between(track, since) - x) ** 2
                     total, count = total + np.nansum(off), count + np.sum(~np.isnan(off))
     assert count > 50
-    np.testing.assert_allclose(eqx.filter_jit(model.L_onward)(given, key), total / count, rtol=1e-7)
-    parts = model.L_between(given, hidden, key) + model.L_onward(given, key)
+    np.testing.assert_allclose(eqx.filter_jit(model.onward.error)(given, H, key), total / count, rtol=1e-7)
+    parts = model.L_between(given, hidden, key) + model.onward.error(given, H, key)
     np.testing.assert_allclose(model.L_Y(given, key), model.options.alpha * parts, rtol=1e-12)
     assert float(model.L_Y(given, None)) == 0.0
 

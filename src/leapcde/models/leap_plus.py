@@ -49,20 +49,17 @@ from leapcde.models.options import Share, Whole, option
 from leapcde.models.registry import register
 from leapcde.nn.blocks import Block, dropped, pooled, rms, shifted
 from leapcde.nn.dense import MLP, Dense
-from leapcde.nn.fields import Flow
 from leapcde.nn.heads import Head
+from leapcde.nn.onward import Onward
 from leapcde.paths.batch import Batch, Hidden
 from leapcde.paths.interpolation import Interpolation
-from leapcde.paths.neighbours import around, counted, latest
+from leapcde.paths.neighbours import around, counted
 from leapcde.paths.path import CubicPath, join_linear, two_knots
 from leapcde.paths.transform import averaged, clock_path
-from leapcde.solve.rollout import least_squares
 
 NEAR = 3  # knots of Y that the first layer sees around each
 SIDE = 3  # observations before, and after, that the path looks at
 ASKED = 32  # hidden rows of a sample at which a step asks for Y
-STARTS = 4  # observations of a sample at which a step starts the path again
-SPARE = 4  # steps of the flow for the gap between the last observation and the end
 DRAWN = 8  # points of every gap at which Y is drawn
 
 
@@ -96,8 +93,7 @@ class LeapPlus(Model):
     W: Dense
     blocks: list[Block]
     norm: Float[Array, " state"]
-    φ: Dense | None  # forecasting has φ and f, other tasks have a head
-    f: Flow | None
+    onward: Onward | None  # of forecasts; other tasks have a head
     head: Head | None
 
     values: int = eqx.field(static=True)
@@ -117,20 +113,21 @@ class LeapPlus(Model):
         new_block = lambda: Block(o.hidden, key=next(keys), kernel=o.kernel, causal=o.causal)
         self.blocks = [new_block() for _ in range(o.depth)]
         self.norm = jnp.ones(o.hidden)
-        forecasts = spec.task == "forecasting" and o.learned
-        φ = Dense(SIDE * C, o.flow, key=next(keys))  # of z nothing at first: the last rows say most
-        φ = eqx.tree_at(lambda φ: φ.weight, φ, jnp.pad(φ.weight, ((0, 3 * o.hidden), (0, 0))))
-        self.φ = φ if forecasts else None
-        self.f = Flow(C + o.flow, o.flow_width, key=next(keys)) if forecasts else None
-        self.head = None if forecasts else make_head(spec, 3 * o.hidden, key=next(keys), anchored=True)
+        forecasts, first, second = spec.task == "forecasting" and o.learned, next(keys), next(keys)
+        flow = {"size": o.flow, "width": o.flow_width, "keys": (first, second)}
+        self.onward = Onward(C, SIDE, 3 * o.hidden, **flow) if forecasts else None
+        head = {"key": second, "anchored": True}
+        self.head = None if forecasts else make_head(spec, 3 * o.hidden, **head)
         self.values, self.horizon, self.options = C, spec.output[0], options
         self.span = max(spec.span, 1e-12)
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
         z = dropped(self.z(batch, keys[0]), self.options.dropout, keys[2])
-        answer = self.forecast(batch, z) if self.head is None else self.head(z, batch.obs)
-        return Output(answer, self.L_Y(batch, keys[1]))
+        if self.head is not None:
+            return Output(self.head(z, batch.obs), self.L_Y(batch, keys[1]))
+        assert self.onward is not None
+        return Output(self.onward(batch, z, self.horizon), self.L_Y(batch, keys[1]))
 
     def Y(self, batch: Batch, t, X=None):
         """Y(t), log s(t) and the logarithms of the gaps before and after t.
@@ -156,13 +153,12 @@ class LeapPlus(Model):
         return base + r * (mixed + d * v), jnp.log(d * r + 1e-3) + log_s, *gaps
 
     def L_Y(self, batch: Batch, key):
-        """Eq. 11, in training: at what was hidden between observations, and at what follows them."""
-        L = jnp.zeros(())
-        if key is not None and self.options.learned and batch.hidden is not None:
-            L += self.L_between(batch, batch.hidden, key)
-        if key is not None and self.f is not None:
-            L += self.L_onward(batch, key)
-        return self.options.alpha * L
+        """Eq. 11, in training: at what was hidden between observations, and at what follows."""
+        if key is None or not self.options.learned:
+            return jnp.zeros(())
+        L = 0.0 if batch.hidden is None else self.L_between(batch, batch.hidden, key)
+        L += 0.0 if self.onward is None else self.onward.error(batch, self.horizon, key)
+        return self.options.alpha * jnp.asarray(L)
 
     def L_between(self, batch: Batch, hidden: Hidden, key):
         """At some of the rows that were hidden, in units of the error of X there."""
@@ -176,22 +172,6 @@ class LeapPlus(Model):
         off = lax.stop_gradient(Y - x) ** 2 * jnp.exp(-2 * log_s)
         log_p = jnp.sum(mask * (-2 * jnp.log1p(off / 3) - log_s)) / jnp.maximum(mask.sum(), 1)
         return relative - self.options.beta * log_p
-
-    def L_onward(self, batch: Batch, key):
-        """At the rows after some observations: there the path started again, and knew of nothing later."""
-        obs, steps = batch.obs, self.horizon
-        times, x, mask = with_target(batch)
-        some = jax.random.uniform(key, obs.times.shape) * (0.5 + obs.mask.max(-1))
-        s = lax.top_k(some, min(STARTS, some.shape[1]))[1]
-        each = lambda a, index: jnp.take_along_axis(a, index.reshape(*index.shape, *[1] * (a.ndim - 2)), 1)
-        flat = lambda a: a.reshape(-1, *a.shape[2:])
-        last = [flat(each(a, s)) for a in latest(obs, SIDE)]
-        Y = self.onward(self.h(last, None), jnp.ones(()), steps)
-        after = jnp.minimum(s[..., None] + 1 + jnp.arange(steps), times.shape[1] - 1).reshape(len(s), -1)
-        x, mask = (each(a, after).reshape(s.size, steps, -1) for a in (x, mask))
-        since = each(times, after).reshape(s.size, steps) - flat(each(obs.times, s))[:, None]
-        mask = mask * ((since > 0) & (since <= steps))[..., None]
-        return jnp.sum(mask * (Y.evaluate(since) - x) ** 2) / jnp.maximum(mask.sum(), 1)
 
     def z(self, batch: Batch, key):
         """What z knows in the end: its last state, mean and maximum over the knots."""
@@ -218,33 +198,6 @@ class LeapPlus(Model):
             u = u + dropped(block(u, valid, o.causal), o.dropout, k)
         return pooled(rms(u, self.norm), valid)
 
-    def forecast(self, batch: Batch, z):
-        """Y at 1, …, horizon typical gaps after the end: the flow from the last observed row."""
-        obs, steps = batch.obs, self.horizon + SPARE
-        seen, end = obs.mask.max(-1) > 0, obs.times[:, -1:]
-        t_L = jnp.max(jnp.where(seen, obs.times, obs.times[:, :1]), 1, keepdims=True)
-        dt = jnp.maximum(1.0, (end - t_L + self.horizon) / steps)
-        Y = self.onward(self.h([a[:, -1] for a in latest(obs, SIDE)], z), dt, steps)
-        return Y.evaluate(end - t_L + 1.0 + jnp.arange(self.horizon))
-
-    def h(self, last, z):
-        """h at an observation, from the latest of each channel (times, values, there), and from z if it is known."""
-        assert self.φ is not None
-        t, x, there = last
-        slopes = jnp.where(there, (x[:, :1] - x) / jnp.maximum(t[:, :1] - t, 1e-3), 0.0)[:, 1:]
-        z = jnp.zeros((len(x), 3 * self.options.hidden), x.dtype) if z is None else z
-        c = self.φ(jnp.concatenate([x[:, 0], slopes.reshape(len(x), -1), z], -1))
-        return jnp.concatenate([x[:, 0], c], -1)
-
-    def onward(self, h, dt, steps: int) -> CubicPath:
-        """Y from h on, in so many steps of Euler's method."""
-        f = self.f
-        assert f is not None
-        move = lambda h, _: (h + dt * f(h), h[:, : self.values])
-        _, Y = lax.scan(move, h, None, length=steps + 1)
-        t = jnp.broadcast_to(dt * jnp.arange(steps + 1.0), (len(h), steps + 1))
-        return join_linear(t, jnp.moveaxis(Y, 0, 1))
-
     def learned_at(self, batch: Batch, t):
         """Y at times within the samples."""
         return self.Y(batch, t)[0]
@@ -257,28 +210,16 @@ class LeapPlus(Model):
         return join_linear(t, self.Y(batch, t)[0])
 
     def started(self, train: list[Batch]) -> LeapPlus:
-        """With A, b such that x_{i+1} ≈ x_i + (x_i A + b)(t_{i+1} − t_i) on the training rows."""
-        if self.f is None or not self.options.linear_start or self.f.A.any():  # or trained already
+        """Where it is asked for, with the closed form of the linear part of f."""
+        if self.onward is None or not self.options.linear_start:
             return self
-        (A, b), C = least_squares(train), self.values
-        A, b = self.f.A.at[:C, :C].set(A), self.f.b.at[:C].set(b)
-        return eqx.tree_at(lambda model: (model.f.A, model.f.b), self, (A, b))
+        return eqx.tree_at(lambda model: model.onward, self, self.onward.linear(train))
 
     def regularised(self):
         return self.blocks
 
     def streaming_problem(self, interpolation: Interpolation) -> str:
         return "'leap+' needs the whole path X for its answer, so it cannot be streamed; 'leap' can"
-
-
-def with_target(batch: Batch):
-    """Times, values and mask of all rows, hidden ones too, and behind them of those to be forecast."""
-    obs, hidden, join = batch.obs, batch.hidden, lambda a, b: jnp.concatenate([a, b], 1)
-    values, mask = (obs.values, obs.mask) if hidden is None else (hidden.values, obs.mask + hidden.mask)
-    known = ~jnp.isnan(obs.target)
-    ahead = obs.times[:, -1:] + 1.0 + jnp.arange(obs.target.shape[1])
-    values = join(values, jnp.where(known, obs.target, 0.0))
-    return join(obs.times, ahead), values, join(mask, known.astype(mask.dtype))
 
 
 def shares(w: list) -> list:
