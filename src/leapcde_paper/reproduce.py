@@ -21,12 +21,18 @@ from leapcde_paper.run.experiment import Experiment, from_toml
 from leapcde_paper.run.records import Record
 from leapcde_paper.run.sweep import Progress, Swept, sweep
 from leapcde_paper.tables import render
+from leapcde_paper.tables.hidden import hidden, hidden_grid
 from leapcde_paper.tables.margins import margin_grid, margins
 from leapcde_paper.tables.table import by_key, metric_of, of_settings, table
 from leapcde_paper.tables.ttests import t_grid, t_tests
 
 TABLES, FIGURES = "tables", "figures"
-_BY_SAMPLE = {"t-tests": (t_tests, t_grid), "margins": (margins, margin_grid)}  # tables that need more than scores
+_BY_SAMPLE = {
+    "t-tests": (t_tests, t_grid),
+    "margins": (margins, margin_grid),
+    "margins-plus": (margins, margin_grid),
+    "hidden": (hidden, hidden_grid),
+}  # tables that need more than scores
 
 
 class Asked(NamedTuple):
@@ -125,11 +131,12 @@ def _figures(record: Record) -> list[Any]:
 def collect(folder: Path) -> int:
     """Fold the records of a folder into a few files; of their arrays stays what some table or figure reads.
 
-    Those are the answers by sample; errors by step of what the t-tests compare; and paths of one seed for each data set.
+    Those are the answers by sample; errors by step of what t-tests and LEAP+'s margins compare; and paths of one seed for
+    each data set.
     """
     found = by_key(records.read_all(folder))
     asked = {one.name: of_settings(one, found) for one in experiments_of(list(found.values()))}
-    tested = {record["id"] for mine in asked.get("t-tests", {}).values() for record in mine}
+    tested = {record["id"] for name in ("t-tests", "margins-plus") for mine in asked.get(name, {}).values() for record in mine}
     shown = {mine[0]["id"] for mine in asked.get("paths", {}).values() if mine}
 
     def keep(record: Record, arrays: records.Arrays) -> records.Arrays:

@@ -203,6 +203,18 @@ STUDIES: dict[str, Study] = {
             smoke_rows=("GRU-Δt", "NCDE", "LEAP"),
         ),
         Study("margins", "LEAP's lead on the same test samples", "table", ALL, SETS[:3], baselines=True),
+        Study("margins-plus", "LEAP+'s lead on the same test samples", "table", ALL, (*SETS, SIMULATED), baselines=True),
+        Study(
+            "hidden",
+            "How well paths fill in what was hidden from them",
+            "table",
+            (LEAP, PLUS),
+            (
+                *(replace(SETS[0], label=f"{CHARACTERS}, {round(100 * x)} % dropped", drop=x) for x in (0.3, 0.7)),
+                *SETS[1:],
+                SIMULATED,
+            ),
+        ),
         Study(
             "layers-classification",
             "Learnable layers in place of a learned path: classification",

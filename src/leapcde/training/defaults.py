@@ -22,11 +22,12 @@ MEMORY = 2e9  # bytes that one training step may keep for its backward pass befo
 PLUS_ROWS, PLUS_KNOTS = 48, 32  # rows from which LEAP+ follows a series at so many knots
 PLUS_FEW = 4000  # windows, of which a linear equation is learned better in closed form
 PLUS_ANY = {"learning_rate": 3e-3, "weight_penalty": 0.0, "optimizer": "adamw", "weight_decay": 0.02, "ema": 0.99}
-PLUS_TRAINING = {  # of LEAP+, by task, from trials on validation data of classes and forecasts; none of numbers
-    "classification": {**PLUS_ANY, "hide": 0.3, "spans": 0.15, "warp": 0.3, "channel_drop": 0.1},
-    "regression": {**PLUS_ANY, "hide": 0.3, "spans": 0.15},  # unwarped: a number may depend on when
-    "forecasting": {**PLUS_ANY, "hide": 0.2, "in_window": 1.0, "warmup": 1.0},
+PLUS_TRAINING = {  # of LEAP+, by task, from trials on validation data of classes and forecasts; none of numbers (decision 16)
+    "classification": {**PLUS_ANY, "hide": 0.3, "warp": 0.2, "channel_drop": 0.1},
+    "regression": {**PLUS_ANY, "hide": 0.3},  # unwarped: a number may depend on when
+    "forecasting": {**PLUS_ANY, "hide": 0.2, "warmup": 1.0},
 }
+PLUS_UPDATES = 4000  # of forecasts from many windows, which go on learning where others have learned all they can
 LONG = 20.0  # seconds of training from which a person wants to know before
 
 
@@ -60,8 +61,11 @@ def model_options(
 
 def _plus_options(lengths: np.ndarray, task: str) -> dict[str, Any]:
     """Options of LEAP+: knots where rows are many; forecasts of few windows start as the linear rollout."""
-    knots = PLUS_KNOTS if lengths.max() > PLUS_ROWS else 0
-    return {"knots": knots, "linear_start": len(lengths) < PLUS_FEW} if task == "forecasting" else {"knots": knots}
+    knots = {"knots": PLUS_KNOTS if lengths.max() > PLUS_ROWS else 0}
+    if task != "forecasting":
+        return knots
+    few = len(lengths) < PLUS_FEW
+    return {**knots, "linear_start": few, "dropout": 0.5 if few else 0.0}
 
 
 def training_options(samples: int, task: str, model: str = "leap") -> dict[str, Any]:
@@ -80,8 +84,17 @@ def training_options(samples: int, task: str, model: str = "leap") -> dict[str, 
         "patience": max(8, epochs // 4),
         "learning_rate": 4e-3 if samples < FEW else 2e-3,
     }
-    penalty = {"weight_penalty": PENALTY if task == "classification" else 0.0}
-    return {**found, **penalty, **(PLUS_TRAINING[task] if model == "leap+" else {})}
+    found |= {"weight_penalty": PENALTY if task == "classification" else 0.0}
+    return {**found, **_plus_training(samples, task, steps)} if model == "leap+" else found
+
+
+def _plus_training(samples: int, task: str, steps: int) -> dict[str, Any]:
+    own = PLUS_TRAINING[task]
+    if task != "forecasting":
+        return own
+    if samples < PLUS_FEW:
+        return {**own, "learning_rate": 1e-3}
+    return {**own, "epochs": int(np.clip(PLUS_UPDATES // steps, 20, 150))}
 
 
 def training_seconds(model: Model, lengths: np.ndarray, config: TrainConfig) -> float:
