@@ -209,11 +209,7 @@ STUDIES: dict[str, Study] = {
             "How well paths fill in what was hidden from them",
             "table",
             (LEAP, PLUS),
-            (
-                *(replace(SETS[0], label=f"{CHARACTERS}, {round(100 * x)} % dropped", drop=x) for x in (0.3, 0.7)),
-                *SETS[1:],
-                SIMULATED,
-            ),
+            (*(Column(f"{CHARACTERS}, {round(100 * x)} % dropped", CT, x) for x in (0.3, 0.7)), *SETS[1:], SIMULATED),
         ),
         Study(
             "layers-classification",
