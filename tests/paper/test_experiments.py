@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from fakes import fake_records
 from leapcde.datasets.registry import load
 from leapcde.errors import InputError
+from leapcde.explain.hidden import CLASSICAL
 from leapcde.models.base import Spec
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde_paper import baselines, presets
@@ -26,7 +27,8 @@ from leapcde_paper.run.experiment import from_toml, to_toml
 from leapcde_paper.studies import STUDIES, preset
 from leapcde_paper.tables import render
 from leapcde_paper.tables.differences import against_paper
-from leapcde_paper.tables.statistics import cluster_bootstrap, lead, paired_t, ranks, same_as_best
+from leapcde_paper.tables.hidden import SHARE
+from leapcde_paper.tables.statistics import cluster_bootstrap, error_lead, lead, paired_t, ranks, same_as_best
 from leapcde_paper.tables.table import by_key, table
 
 DATA = ("character-trajectories", "speech-commands", "sepsis", "mujoco")
@@ -68,7 +70,7 @@ def test_every_preset_is_toml_and_its_models_take_its_options(name, budget):
     rows = set(one.rows)
     if budget != "smoke" and name in paper.TABLES:  # nothing of the paper's table is missing
         assert set(paper.TABLES[name].rows) <= rows and set(paper.TABLES[name].columns) == set(one.columns)
-    if STUDIES[name].kind == "table":
+    if STUDIES[name].kind == "table" and name not in ("leap-plus", "hidden", "same-training"):  # which are about LEAP+
         assert rows & {"LEAP", "LEAP (medium)"} and any("NCDE" in row for row in rows)
 
 
@@ -175,6 +177,23 @@ def test_a_lead_is_the_difference_of_scores_and_its_interval_that_of_a_bootstrap
     assert np.isclose(twice.difference, found.difference / 2) and lead(metric, truth, scores, scores)[:3] == (0, 0, 0)
 
 
+def test_a_lead_in_error_is_a_share_and_its_interval_draws_sequences():
+    rng = np.random.default_rng(3)
+    sequence = np.repeat(np.arange(30), 20)
+    size = rng.uniform(0.5, 2.0, 30)[sequence, None]  # sequences differ in how hard they are, for both alike
+    other = size * rng.normal(size=(600, 4))
+    ours = other * rng.uniform(0.5, 0.9, 30)[sequence, None]
+    found = error_lead([ours], [other], sequence)
+    assert np.isclose(found.difference, 1 - np.mean(ours**2) / np.mean(other**2)) and found.samples == 600
+    shares = []
+    for _ in range(1000):
+        rows = np.concatenate([np.flatnonzero(sequence == s) for s in rng.integers(30, size=30)])
+        shares.append(1 - np.mean(ours[rows] ** 2) / np.mean(other[rows] ** 2))
+    low, high = np.quantile(shares, [0.025, 0.975])
+    assert np.allclose([found.low, found.high], [low, high], atol=0.15 * (high - low))
+    assert error_lead([ours, other], [other], sequence).difference == pytest.approx(found.difference / 2)
+
+
 def test_ranks_and_critical_difference():
     """Demšar (2006): with ten data sets and five models, the critical difference at 5 % is 1.93."""
     scores = {name: list(np.random.default_rng(i).random(10)) for i, name in enumerate("abcde")}
@@ -255,7 +274,9 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     assert [one.name for one in ones] == list(STUDIES)
     for one in ones:
         if one.kind == "table":
-            lines = {"t-tests": 10, "margins": len(one.rows) - 1}.get(one.name, len(one.rows))
+            others = len(one.rows) - 1
+            lines = {"t-tests": 10, "margins": others, "margins-plus": others, "hidden": len(CLASSICAL) + len(one.rows) + 1}
+            lines = lines.get(one.name, len(one.rows))
             assert len(grid_of(one, found, tmp_path)[1].rows) == lines
         else:
             assert figure(one, by_key(found), tmp_path)["charts"]
@@ -265,6 +286,13 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     _, leads = grid_of(preset("margins", "standard"), found, tmp_path)
     assert leads.header[1:] == ["Character Trajectories", "Speech Commands", "PhysioNet Sepsis"]
     assert all(" to " in cell.text for row in leads.rows for cell in row[1:])
+    plus = grid_of(preset("margins-plus", "standard"), found, tmp_path)[1]
+    assert plus.header[0] == "LEAP+ against" and plus.header[-1] == "10,000 simulations" and "whole sequences" in plus.notes[0]
+    assert all(row[-1].text == "–" or " to " in row[-1].text for row in plus.rows)
+    filled = grid_of(preset("hidden", "standard"), found, tmp_path)[1]
+    by_name = {row[0].text: row for row in filled.rows}
+    learned, line = by_name["LEAP+ (ours)"], by_name["straight line"]
+    assert by_name[SHARE][1].value == pytest.approx(learned[1].value / line[1].value)
     assert grid_of(preset("margins", "standard"), [r for r in found if r["model"] != "leap"], tmp_path) == (None, None)
     charts = {
         name: figure(preset(name, "standard"), by_key(found), tmp_path)["charts"] for name in ("sensitivity", "umap", "cost")
