@@ -268,7 +268,10 @@ class LeapPlus(Model):
         return self.blocks
 
     def streaming_problem(self, interpolation: Interpolation) -> str:
-        return "'leap+' needs the whole path X for its answer, so it cannot be streamed; 'leap' can"
+        return (
+            "'leap+' needs the whole path X for its answer, so it cannot be streamed; "
+            "fit with model='leap' and a causal path (interpolation='hermite' or 'rectilinear') for that"
+        )
 
 
 def with_target(batch: Batch):
