@@ -173,7 +173,7 @@ def tune(
     task: Task = None,
     drop: Drop = 0.0,
     epochs: Epochs = None,
-    paper: Annotated[bool, typer.Option("--paper", help="Search the values of the paper's appendix, for a --model of its.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="The values of the paper's appendix; name its --model.")] = False,
     dataset_option: DatasetOption = None,
     data_dir: DataDir = None,
     as_json: Json = False,
