@@ -114,21 +114,22 @@ def _horizon(found: Demo):
 
 
 def _forecasts(found: Demo) -> list[str]:
-    """One test window, the three channels that move most."""
     one = found.data.test.take([0])
     t, past = one.sample(0)
     future = np.asarray(one.target)[0]
     said = {name: p.predict(one)[0] for name, p in _fitted(found).items() if name != "linear-trend"}
     parts = [report.heading("Forecasts of one test window")]
-    for c in np.argsort(-np.nanstd(past, axis=0) / np.array(_scale(found)))[:3]:
-        name = one.channels[c]
+    for c, name in _lively(found):
         drawn = plots.plot_forecast(t, past[:, c], future[:, c], {k: v[:, c] for k, v in said.items()}, name)
         parts.append(report.figure(plots.as_image(drawn, f"forecast of {name}"), name))
     return parts
 
 
-def _scale(found: Demo) -> tuple[float, ...]:
-    return next(iter(_fitted(found).values())).preprocessor.scaler.std
+def _lively(found: Demo) -> list[tuple[int, str]]:
+    """The three channels that move most in the first test window."""
+    scale = next(iter(_fitted(found).values())).preprocessor.scaler.std
+    moved = np.nanstd(found.data.test.sample(0)[1], axis=0) / np.array(scale)
+    return [(int(c), found.data.test.channels[c]) for c in np.argsort(-moved)[:3]]
 
 
 def _paths(found: Demo) -> list[str]:
@@ -141,8 +142,7 @@ def _paths(found: Demo) -> list[str]:
     path = {key: array[0] for key, array in fitted.path(seen).items()}
     future, said = np.asarray(one.target)[0], fitted.predict(seen)[0]
     ahead = one.times[-1] + np.arange(1, len(future) + 1)
-    channels = [(c, one.channels[c]) for c in (1, 4, 5)]
-    drawn = plots.plot_filled(path, seen.sample(0), (times[0], values[0]), (ahead, future, said), channels)
+    drawn = plots.plot_filled(path, seen.sample(0), (times[0], values[0]), (ahead, future, said), _lively(found))
     error = hidden_errors(fitted, test, share=HIDE)
     caption = (
         "Black points were seen, open circles were hidden. X joins what was seen by straight lines; Y is the path that LEAP+ "
