@@ -27,7 +27,7 @@ help: ## this list
 	$(BIN)/python -m pip install $(PIP) --editable '.[dev]'
 	touch $@
 
-demo: .venv/.demo ## train LEAP on the bundled data, write leapcde-demo/report.html (about 3 minutes)
+demo: .venv/.demo ## train LEAP+ on the bundled data, write leapcde-demo/report.html (about 3 minutes)
 	$(BIN)/leapcde demo --out leapcde-demo
 
 test: lint ## linters, types, import contracts, and all tests but the slow ones

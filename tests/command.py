@@ -33,7 +33,7 @@ SMALL = [
     "-o",
     "depth=1",
 ]
-LEAP = [*SMALL, "-o", "f_width=8", "-o", "decoder_steps=4", "-o", "beta=0.0"]
+LEAP = ["--model", "leap", *SMALL, "-o", "f_width=8", "-o", "decoder_steps=4", "-o", "beta=0.0"]
 
 
 class Answer(NamedTuple):

@@ -21,6 +21,7 @@ from conftest import ROOT
 from leapcde.cli import main as cli
 from leapcde.datasets.registry import DATASETS
 from leapcde.datasets.source import dataset_options_of
+from leapcde.training.defaults import PLUS_KNOTS, PLUS_ROWS
 from leapcde_paper import docs_numbers
 from leapcde_paper.figures.readme_picture import front
 from leapcde_paper.report.text import text_page
@@ -79,6 +80,11 @@ def test_public_names_exist_and_are_documented():
         leapcde.nothing
 
 
+def test_what_recipes_say_of_knots_is_what_is_chosen():
+    page = (ROOT / "docs" / "guide" / "recipes.md").read_text()
+    assert f"more than {PLUS_ROWS} rows at {PLUS_KNOTS} knots" in page
+
+
 def test_readme_commands_exist_with_their_options():
     """Every `leapcde …` line of the README parses against the real command line."""
     app = get_command(cli.app)
@@ -106,7 +112,7 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
         for hour in np.sort(rng.choice(20, rng.integers(4, 9), replace=False)):
             heart = np.nan if rng.random() < 0.4 else 80 + 3 * sick * hour + rng.normal()
             rows.append({"patient": patient, "hour": hour, "heart": heart, "lactate": rng.normal(), "sepsis": sick})
-    small = {"hidden": 8, "width": 8, "depth": 1, "f_width": 8, "decoder_steps": 4}
+    small = {"hidden": 8, "depth": 1, "path_width": 8}
     monkeypatch.setattr("leapcde.training.defaults.model_options", lambda *args, **how: small)
     monkeypatch.setattr(
         "leapcde.training.defaults.training_options", lambda *args: {"epochs": 15, "batch_size": 8, "learning_rate": 1e-2}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import pytest
 from aeon.datasets import load_basic_motions
 from test_sweep import baseline, check, kill, numbers, state, trained, two_dask_workers
 
-from leapcde.cli.demo import demo
+from leapcde.cli.demo import demo, write_report
 from leapcde.data.read import as_series
 from leapcde.data.series import join
 from leapcde.datasets import describe, hopper, mujoco
@@ -30,7 +30,6 @@ from leapcde.paths.batch import Recipe
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import train_model
 from leapcde.training.metrics import measure
-from leapcde.training.progress import Hooks
 from leapcde_paper import baselines
 from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures.figures import project
@@ -44,17 +43,16 @@ from leapcde_paper.studies import preset
 pytestmark = pytest.mark.slow
 
 
-@contextmanager
-def silent(title, epochs, metric):
-    yield Hooks(None, None)
-
-
-def test_leap_beats_the_last_value_over_three_seeds():
-    found = demo([0, 1, 2], silent)
+def test_the_demo_over_three_seeds(tmp_path):
+    found = demo([0, 1, 2])
     rows = {row["model"]: row for row in found.rows()}
     print(json.dumps(rows, indent=1))
-    assert rows["leap"]["seeds"] == 3
+    assert rows["leap"]["seeds"] == rows["leap+"]["seeds"] == 3
     assert rows["leap"]["mean"] <= 0.75 * rows["last-value"]["mean"]
+    assert rows["leap+"]["mean"] < min(row["mean"] for name, row in rows.items() if name != "leap+")
+    page = write_report(found, tmp_path).read_text(encoding="utf-8")
+    learned, line = (float(re.search(rf"{name} (\d\.\d+)", page)[1]) for name in ("Y", "straight line"))
+    assert learned < line and page.count("<img") == 6
 
 
 @pytest.mark.parametrize("model", ["leap", "ncde"])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from leapcde.training.config import TrainConfig
 
 __version__ = "0.1.0"
+DEFAULT_MODEL = "leap+"  # of estimators, `fit` and `tune`; here, because the command line must not import JAX to know it
 
 _WHERE = {
     "LeapClassifier": "estimators.classifier",

@@ -16,6 +16,7 @@ import pytest
 from typer.main import get_command
 
 from command import COLUMNS, LEAP, SMALL, Answer, fails, leapcde
+from leapcde import DEFAULT_MODEL
 from leapcde.cli.main import app
 from leapcde.datasets import hopper
 from leapcde.estimators.load import load
@@ -40,6 +41,22 @@ def forecasting(place) -> tuple[Path, Answer]:
 
 
 # From a file to predictions
+
+
+def test_nothing_is_set(place):
+    """What a newcomer types: the default model, with settings from the data's shape."""
+    file = place / "falls.csv"
+    trained = leapcde("fit", file, *COLUMNS, "--target", "label", "--json").json
+    run = Path("runs/falls-leap+-0")
+    assert trained["run"] == str(run) and trained["test"]["auroc"] > 0.6
+    settings = json.loads((run / "config.json").read_text())
+    assert settings["model"] == DEFAULT_MODEL == "leap+" and settings["train"]["hide"] > 0  # from which its path is learned
+    found = leapcde("evaluate", run, "--json").json
+    assert found["test"] == trained["test"]
+    rows = leapcde("predict", run, file, "--json").json["predictions"]
+    assert len(rows) == 60 and {row["prediction"] for row in rows} <= {"falls", "rises"}
+    assert leapcde("explain", run, "--sample", 0).code == 0
+    assert "the path that the model learned" in explained(run / "explain", [0])
 
 
 def test_classification(classification, place, table, tmp_path):
@@ -178,7 +195,7 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(place, monkeypatch):
     assert Path("stopped/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
     answer = leapcde("explain", "whole", "--sample", 2)  # a model without a learned path: what counted, and no path
     page = Path("whole/explain/explain.html").read_text(encoding="utf-8")
-    assert answer.code == 0 and "integrated gradients" in page and "the path that LEAP learned" not in page
+    assert answer.code == 0 and "integrated gradients" in page and "the path that the model learned" not in page
 
 
 # What is there

@@ -19,6 +19,7 @@ from leapcde.errors import InputError, MissingDependencyError
 from leapcde.estimators import tune as module
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.run import open_run
+from leapcde.models.registry import options_of
 from leapcde.training.metrics import LOWER_IS_BETTER
 
 REQUEST = DataRequest("mine")
@@ -106,6 +107,13 @@ def test_a_causal_path_is_tried_without_steps(question, interpolation, steps):
     trial = optuna.trial.FixedTrial({"hidden": 4, "learning_rate": 1e-3, "interpolation": interpolation, "intensity": False})
     found = module.suggested(having(estimator, options={"steps": 64}), trial)
     assert found.options["steps"] == steps and found.interpolation == interpolation and found.learning_rate == 1e-3
+
+
+def test_the_default_model_is_tried_with_options_that_it_has():
+    chosen = {"hidden": 4, "alpha": 0.5, "learning_rate": 1e-3, "interpolation": "rectilinear", "intensity": False}
+    found = module.suggested(LeapClassifier(), optuna.trial.FixedTrial(chosen))
+    assert found.model == "leap+" and found.options == {"hidden": 4, "alpha": 0.5}
+    assert set(found.options) <= set(options_of(found.model))
 
 
 def test_a_space_of_ones_own_goes_where_its_names_belong(question):

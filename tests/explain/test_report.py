@@ -108,6 +108,20 @@ def test_paths_have_a_row_for_each_channel_and_one_for_the_speed():
     assert [axis.lines[2].get_ydata().tolist() for axis in figure.axes[:2]] == [[1.0, 2.0], [0.0, 5.0]]
 
 
+def test_what_was_hidden_is_drawn_as_open_circles_and_the_path_goes_on():
+    observed = (np.array([0.0, 3.0]), np.array([[0.0, 1.0], [5.0, 2.0]]))
+    hidden = (np.array([1.0, 0.0]), np.array([[7.0, 8.0], [np.nan, np.nan]]))
+    forecast = (np.array([4.0, 5.0]), np.array([[6.0, 3.0]] * 2), np.array([[9.0, 4.0]] * 2))
+    path = found()
+    figure = plots.plot_filled(path, observed, hidden, forecast, [(1, NASTY), (0, "a")])
+    drawn = {line.get_label(): line for line in figure.axes[0].lines}
+    assert drawn["hidden"].get_ydata()[0] == 8.0 and drawn["hidden"].get_markerfacecolor() == "none"
+    assert drawn["observed"].get_ydata().tolist() == [1.0, 2.0] and drawn["what came"].get_ydata().tolist() == [3.0, 3.0]
+    assert drawn["Y, forecast"].get_xdata().tolist() == [3.0, 4.0, 5.0]
+    assert drawn["Y, forecast"].get_ydata().tolist() == [path["Y"][-1, 1], 4.0, 4.0]
+    assert plots.png(figure)
+
+
 def test_a_sample_of_one_point_can_be_drawn():
     still = {key: np.zeros_like(array) for key, array in found().items()}
     assert plots.png(plots.plot_paths(still, (np.zeros(1), np.zeros((1, 2))), [(0, "a")]))

@@ -38,7 +38,7 @@ def falls(count: int = 24, rows: int = 12):
 
 @pytest.fixture(scope="module")
 def leap():
-    return LeapClassifier(options=LEAP, interpolation="linear", epochs=1, batch_size=16).fit(falls())
+    return LeapClassifier("leap", options=LEAP, interpolation="linear", epochs=1, batch_size=16).fit(falls())
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_the_path_of_leap_plus_passes_through_what_was_observed(plus):
 def test_a_model_without_a_learned_path_says_so():
     preprocessor = Preprocessor.learn(falls(), "classification", Recipe("linear"))
     plain = FittedModel(preprocessor, build("ncde", preprocessor.spec, **TINY), "ncde", TINY)
-    with pytest.raises(InputError, match="'ncde' does not learn a path; 'leap' does"):
+    with pytest.raises(InputError, match="'ncde' does not learn a path; 'leap\\+' and 'leap' do"):
         plain.path_at(falls(), np.zeros((24, 1)))
 
 

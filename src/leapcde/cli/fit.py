@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leapcde import DEFAULT_MODEL
 from leapcde.cli.options import (
     BatchSize,
     ClassWeight,
@@ -64,7 +65,7 @@ Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; noth
 @command(fit_app)
 def fit(
     file: File,
-    model: ModelName = "leap",
+    model: ModelName = DEFAULT_MODEL,
     out: Out = None,
     id: Id = None,
     time: Time = None,
@@ -158,7 +159,7 @@ def train(
 @command(fit_app)
 def tune(
     data: Annotated[str, typer.Argument(help="CSV, TSV or Parquet as for 'fit', or a data set ('leapcde data list').")],
-    model: ModelName = "leap",
+    model: ModelName = DEFAULT_MODEL,
     out: Annotated[Path | None, typer.Option(help="Folder of the study; default tuning/FILE-MODEL.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings to try in all, those of an earlier start included.")] = 30,
     hours: Annotated[float | None, typer.Option(min=0, help="Begin no trial after so many hours.")] = None,
@@ -172,7 +173,7 @@ def tune(
     task: Task = None,
     drop: Drop = 0.0,
     epochs: Epochs = None,
-    paper: Annotated[bool, typer.Option("--paper", help="Search the values of the paper's appendix.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="The values of the paper's appendix; name its --model.")] = False,
     dataset_option: DatasetOption = None,
     data_dir: DataDir = None,
     as_json: Json = False,

@@ -60,7 +60,7 @@ def demo(
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
-    """Train LEAP and NCDE on bundled physics data, compare with the baselines, write a report."""
+    """Train LEAP+, LEAP and NCDE on bundled physics data, compare with the baselines, write a report."""
     from leapcde.cli import demo as module
 
     found = module.demo(list(range(seed, seed + seeds)), epochs=epochs, verbose=int(not (quiet or as_json)))

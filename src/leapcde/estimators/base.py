@@ -285,7 +285,11 @@ class Estimator(BaseEstimator):
         )
 
     def stream(self, static: Any = None) -> Stream:
-        """Answers while observations arrive: `push(t, x)`, then `predict()` at any moment. Needs a causal path."""
+        """Answers while observations arrive: `push(t, x)`, then `predict()` at any moment. Needs a causal path.
+
+        The default model needs the whole series and refuses: fit with model="leap" and interpolation="hermite".
+        A forecaster that cut its own windows keeps the last one instead, and streams with any model.
+        """
         from leapcde.estimators.stream import open_stream
 
         check_is_fitted(self, "fitted_")

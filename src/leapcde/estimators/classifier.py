@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.multiclass import type_of_target
 
+from leapcde import DEFAULT_MODEL
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.errors import InputError, Problems
@@ -26,8 +27,8 @@ class LeapClassifier(Estimator):
 
     Parameters
     ----------
-    model : str, default "leap"
-        A name of `leapcde models`.
+    model : str, default "leap+"
+        A name of `leapcde models`; "leap" is the paper's, and can be streamed.
     options : dict, optional
         Options of the model; the others are chosen from the data's shape.
     interpolation : str, default "linear"
@@ -78,7 +79,7 @@ class LeapClassifier(Estimator):
 
     def __init__(
         self,
-        model: str = "leap",
+        model: str = DEFAULT_MODEL,
         *,
         options: dict[str, Any] | None = None,
         interpolation: str = "linear",

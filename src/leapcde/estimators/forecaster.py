@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import RegressorTags
 
+from leapcde import DEFAULT_MODEL
 from leapcde.data.inputs import read
 from leapcde.data.series import Series
 from leapcde.data.windows import Horizon, auto_window, cut_windows, in_steps, last_window
@@ -24,8 +25,8 @@ class LeapForecaster(Estimator):
 
     Parameters
     ----------
-    model : str, default "leap"
-        A name of `leapcde models`.
+    model : str, default "leap+"
+        A name of `leapcde models`; "leap" is the paper's.
     horizon : int or sequence of float, default 10
         A number of steps (the observations that follow, for evenly sampled series), or times after the last
         observation, for uneven ones.
@@ -81,7 +82,7 @@ class LeapForecaster(Estimator):
 
     def __init__(
         self,
-        model: str = "leap",
+        model: str = DEFAULT_MODEL,
         *,
         horizon: Horizon = 10,
         window: int | None = None,
@@ -156,7 +157,9 @@ class LeapForecaster(Estimator):
         scale = self.fitted_.preprocessor.scaler.scale
         truth = scale(np.asarray(series.target))
         error = scale(self.fitted_.predict(replace(series, target=None))) - truth
-        return 1 - float(np.nanmean(error**2) / np.nanmean((truth - np.nanmean(truth, 0)) ** 2))
+        known = ~np.isnan(truth)  # of a channel that is never observed nothing is
+        mean = np.where(known, truth, 0.0).sum(0) / np.maximum(known.sum(0), 1)
+        return 1 - float(np.nanmean(error**2) / np.nanmean((truth - mean) ** 2))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.metrics import r2_score
 from sklearn.utils import RegressorTags
 
+from leapcde import DEFAULT_MODEL
 from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
@@ -21,8 +22,8 @@ class LeapRegressor(Estimator):
 
     Parameters
     ----------
-    model : str, default "leap"
-        A name of `leapcde models`.
+    model : str, default "leap+"
+        A name of `leapcde models`; "leap" is the paper's, and can be streamed.
     options : dict, optional
         Options of the model; the others are chosen from the data's shape.
     interpolation : str, default "linear"
@@ -70,7 +71,7 @@ class LeapRegressor(Estimator):
 
     def __init__(
         self,
-        model: str = "leap",
+        model: str = DEFAULT_MODEL,
         *,
         options: dict[str, Any] | None = None,
         interpolation: str = "linear",

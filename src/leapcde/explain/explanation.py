@@ -153,16 +153,15 @@ def _answer(fitted: FittedModel, series: Series, sample: int, predicted) -> str:
 
 def _calm(stretches: list[tuple[float, float]], t: np.ndarray) -> str:
     if not stretches:
-        return "Y moves all the time: every part of the path counts."
+        return "Y moves all the time."
     # Four digits of the sample's span, so that times which are dates, in seconds, differ in what is shown.
     places = 3 - int(np.floor(np.log10(np.ptp(t) or 1.0)))
     text = ", ".join(f"{round(a, places):.12g}–{round(b, places):.12g}" for a, b in stretches)
-    return f"Shaded: Y hardly moves at times {text}; there it adds little to the state z from which the answer is read."
+    return f"Shaded: Y hardly moves at times {text}; there it brings little that is new."
 
 
 _WHAT_COUNTED = "Bars show how far each observation moved the answer away from that to a series at the training mean."
 _WHAT = (
-    "Grey is X, the interpolation of what was observed (black). Blue is Y, the path that LEAP learned in its place: "
-    "from its start X(0) on, the model is driven by Y alone. Below is the speed of Y over all its channels, time among them. "
-    + _WHAT_COUNTED
+    "Grey is X, the interpolation of what was observed (black). Blue is Y, the path that the model learned, "
+    "which drives it in the place of X. Below is the speed of Y over all its channels. " + _WHAT_COUNTED
 )

@@ -41,6 +41,31 @@ def plot_paths(
     return figure
 
 
+def plot_filled(
+    found: dict[str, np.ndarray],
+    observed: tuple[np.ndarray, np.ndarray],
+    hidden: tuple[np.ndarray, np.ndarray],
+    forecast: tuple[np.ndarray, np.ndarray, np.ndarray],
+    channels: Sequence[tuple[int, str]],
+) -> Figure:
+    """X and Y of one sample, what was hidden from them, and Y going on: `forecast` is (times, what came, what was said)."""
+    figure, axes = _subplots(len(channels), height=2.2)
+    ahead, came, said = forecast
+    for axis, (c, name) in zip(axes, channels, strict=True):
+        axis.plot(found["t"], found["X"][:, c], color=GREY, lw=1.4, label="X, interpolated")
+        axis.plot(found["t"], found["Y"][:, c], color=BLUE, lw=2.0, label="Y, learned")
+        start, end = np.append(found["t"][-1], ahead), np.append(found["Y"][-1, c], said[:, c])
+        axis.plot(start, end, color=BLUE, lw=2.0, ls="--", label="Y, forecast")
+        axis.plot(observed[0], observed[1][:, c], "o", color="black", ms=3, label="observed")
+        axis.plot(hidden[0], hidden[1][:, c], "o", color=ORANGE, ms=5, mfc="none", label="hidden")
+        axis.plot(ahead, came[:, c], "o", color=GREY, ms=4, mfc="white", label="what came")
+        axis.axvline(found["t"][-1], color=GREY, lw=0.6)
+        axis.set_ylabel(name, parse_math=False)
+    axes[-1].set_xlabel("time")
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), fontsize=8, frameon=False, ncols=6)
+    return figure
+
+
 def plot_importance(times: np.ndarray, importance: np.ndarray, channels: Sequence[tuple[int, str]], unit: str) -> Figure:
     """What each observation of one sample added to the answer: a row for each channel, bars up for more, down for less."""
     figure, axes = _subplots(len(channels), height=1.3)

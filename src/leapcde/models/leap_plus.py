@@ -219,7 +219,10 @@ class LeapPlus(Model):
         return self.blocks
 
     def streaming_problem(self, interpolation: Interpolation) -> str:
-        return "'leap+' needs the whole path X for its answer, so it cannot be streamed; 'leap' can"
+        return (
+            "'leap+' needs the whole path X for its answer, so it cannot be streamed; "
+            "fit with model='leap' and a causal path (interpolation='hermite' or 'rectilinear') for that"
+        )
 
 
 def shares(w: list) -> list:

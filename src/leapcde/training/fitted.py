@@ -112,7 +112,7 @@ class FittedModel:
 
     def _needs_path(self) -> None:
         if not hasattr(self.model, "learned_path"):
-            raise InputError(f"model {self.name!r} does not learn a path; 'leap' does")
+            raise InputError(f"model {self.name!r} does not learn a path; 'leap+' and 'leap' do")
 
     def save(self, path: Path | str, *, about: dict[str, Any] | None = None, arrays: dict[str, Any] | None = None) -> None:
         """Write one safetensors file. `about` and `arrays` are what an owner of the model wants to find there again."""
