@@ -117,17 +117,50 @@ def _scores(corner: str, columns: dict[str, dict[str, Any]]) -> list[str]:
     return lines
 
 
+def _laid_out(study: str) -> str:
+    """A table as `reproduce` lays it out, without its title, its notes and its empty rows."""
+    grid = grid_of(preset(study, "standard"), read_all(STANDARD), STANDARD)[1]
+    assert grid is not None
+    rows = [row for row in grid.rows if any(cell.text != "–" for cell in row[1:])]
+    return render.markdown(grid._replace(rows=rows, notes=[])).split("\n\n", 1)[1].strip() + "\n"
+
+
 def leads() -> str:
     """LEAP's lead over every row on the same test samples."""
-    grid = grid_of(preset("margins", "standard"), read_all(STANDARD), STANDARD)[1]
-    assert grid is not None
-    return render.markdown(grid._replace(notes=[])).split("\n\n", 1)[1].strip() + "\n"
+    return _laid_out("margins")
+
+
+def leads_plus() -> str:
+    """LEAP+'s lead over every row on the same test samples."""
+    return _laid_out("margins-plus")
+
+
+def hidden() -> str:
+    """Error of paths at observations that were hidden from them."""
+    return _laid_out("hidden")
+
+
+def parts() -> str:
+    """LEAP+ and less of it."""
+    return _begun("LEAP+", "leap-plus")
+
+
+def same_training() -> str:
+    """Those that were trained as LEAP+ is."""
+    columns = {column["label"]: column for column in _columns("same-training")}
+    there = [row for row in columns[paper.CHARACTERS]["cells"] if any(_run(column, row) for column in columns.values())]
+    few = {label: {**column, "cells": {row: column["cells"][row] for row in there}} for label, column in columns.items()}
+    return "\n".join(_scores("model", few)) + "\n"
+
+
+def _run(column: dict[str, Any], row: str) -> bool:
+    return bool((column["cells"].get(row) or {"scores": []})["scores"])
 
 
 def _begun(corner: str, *studies: str) -> str:
     """The columns of which more than one row was run."""
     found = {column["label"]: column for study in studies for column in _columns(study)}
-    run = lambda column: sum(bool(cell and cell["scores"]) for cell in column["cells"].values())
+    run = lambda column: sum(_run(column, row) for row in column["cells"])
     return "\n".join(_scores(corner, {label: column for label, column in found.items() if run(column) > 1})) + "\n"
 
 
@@ -288,6 +321,10 @@ TABLES = {
     "letters": letters,
     "overview": overview,
     "leads": leads,
+    "leads-plus": leads_plus,
+    "hidden": hidden,
+    "parts": parts,
+    "same-training": same_training,
     "layers": layers,
     "alphas": alphas,
     "ratios": ratios,

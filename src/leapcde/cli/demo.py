@@ -23,7 +23,7 @@ from leapcde.training.fitted import FittedModel
 
 DROP = 0.3
 HIDE = 0.3  # share of the rows that are left, in the picture of the learned path
-EPOCHS = {"ncde": 16, "leap": 16, "leap+": 10}  # about 75 seconds of one core for all of them
+EPOCHS = {"ncde": 16, "leap": 16, "leap+": 10}  # less than a minute of one idle core for all of them
 SIZE: dict[str, Any] = {"hidden": 32, "width": 32, "depth": 2}
 PAPER: dict[str, Any] = {"interpolation": "natural", "training": TrainConfig(batch_size=32, learning_rate=4e-3)}
 SETTINGS: dict[str, dict[str, Any]] = {

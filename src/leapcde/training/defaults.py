@@ -65,7 +65,7 @@ def _plus_options(lengths: np.ndarray, task: str) -> dict[str, Any]:
     if task != "forecasting":
         return knots
     few = len(lengths) < PLUS_FEW
-    return {**knots, "linear_start": few, "dropout": 0.5 if few else 0.0}
+    return {**knots, "linear_start": few, "dropout": 0.3 if few else 0.0}
 
 
 def training_options(samples: int, task: str, model: str = "leap") -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _plus_training(samples: int, task: str, steps: int) -> dict[str, Any]:
     if task != "forecasting":
         return own
     if samples < PLUS_FEW:
-        return {**own, "learning_rate": 1e-3}
+        return {**own, "learning_rate": 2e-3}
     return {**own, "epochs": int(np.clip(PLUS_UPDATES // steps, 20, 150))}
 
 
