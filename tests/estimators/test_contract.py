@@ -64,6 +64,8 @@ def test_shape_of_every_task_with_and_without_statics_and_extra_channels(name, t
         preprocessor = Preprocessor.learn(series, "classification", recipe)
         spec = replace(preprocessor.spec, task=task, output=output)
         batch = preprocessor.encode(series)[0].batch
+        if task == "forecasting":  # training knows what is to be forecast
+            batch = batch._replace(obs=batch.obs._replace(target=jnp.zeros((3, *output))))
         for key in (None, jax.random.key(0)):
             run = lambda key=key, spec=spec, batch=batch: build(name, spec, **small(name))(batch, key=key, epoch=1.0)
             found = eqx.filter_eval_shape(run)
