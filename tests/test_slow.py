@@ -20,7 +20,7 @@ from test_sweep import baseline, check, kill, numbers, state, trained, two_dask_
 
 from leapcde.cli.demo import demo, write_report
 from leapcde.data.read import as_series
-from leapcde.data.series import join
+from leapcde.data.series import Series, join
 from leapcde.datasets import describe, hopper, mujoco
 from leapcde.datasets import registry as datasets
 from leapcde.datasets.registry import load
@@ -272,3 +272,26 @@ def test_all_thirteen_models_smoke(tmp_path, data_dir, monkeypatch):
     swept, _ = reproduce(experiments, tmp_path, jobs=2)
     assert not swept.failures
     assert {record["model"] for record in swept.records} >= {name for name, info in MODELS.items() if not info.variant}
+
+
+def test_leap_plus_remembers_more_than_the_last_row():
+    """Of Hopper only positions are shown: how fast they change is in earlier rows, and in those alone."""
+
+    def positions(series: Series, alone: bool) -> Series:
+        found = replace(series, values=series.values[:, :7], channels=series.channels[:7])
+        found = replace(found, target=np.asarray(series.target)[..., :7])
+        seen = np.flatnonzero(~np.isnan(found.values).all(1))
+        last = seen[np.searchsorted(seen, found.offsets[1:]) - 1]
+        return found.keep_rows(np.isin(np.arange(len(found.times)), last)) if alone else found
+
+    data = load("hopper", drop_rate=0.3)
+    parts = [part.take(np.arange(0, len(part), 5)) for part in (data.train, data.validation, data.test)]
+    how = TrainConfig(epochs=10, learning_rate=3e-3, hide=0.2, warmup=1.0)
+    errors = []
+    for alone in (False, True):
+        train, validation, test = (positions(part, alone) for part in parts)
+        options = {"knots": 8, "hidden": 16, "depth": 2}
+        fitted, _ = train_model(train, validation, task="forecasting", model="leap+", options=options, config=how)
+        errors.append(fitted.evaluate(test)["mse"])
+    print("whole windows, last rows alone:", errors)
+    assert errors[0] <= 0.5 * errors[1]
