@@ -109,6 +109,7 @@ def test_defaults_on_character_trajectories(data_dir):
     assert trained.score(data.test) >= 0.95
 
 
+@pytest.mark.filterwarnings("ignore:never observed")
 def test_defaults_on_sepsis(data_dir):
     """10,000 of the training patients; the score is that of the test patients."""
     data = load("sepsis", data_dir=data_dir)
