@@ -210,7 +210,7 @@ STUDIES: dict[str, Study] = {
             ALL,
             (*SETS, SIMULATED),
             baselines=True,
-            smoke_rows=("NCDE", "LEAP+ (ours)"),
+            smoke_rows=("NCDE", "LEAP", "LEAP+ (ours)"),
             smoke_columns=(CHARACTERS,),
         ),
         Study(
