@@ -6,7 +6,9 @@ in a `Problems` list first, so that one run shows everything that is wrong and n
 
 from __future__ import annotations
 
+import difflib
 import importlib
+from collections.abc import Iterable
 from types import ModuleType
 
 SHOWN = 20
@@ -82,7 +84,18 @@ def choose(what: str, name: str, known) -> None:
     >>> choose("path", "cubic", ["linear", "cubic"])
     """
     if name not in known:
-        raise InputError(f"there is no {what} {name!r}; choose one of: {', '.join(sorted(known))}")
+        raise InputError(f"there is no {what} {name!r}; {meant(name, known)}choose one of: {', '.join(sorted(known))}")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A question to put into a message, if a known name is like the one given.
+
+    >>> meant("lsmt", ["gru", "lstm"]), meant("x", ["gru"])
+    ("did you mean 'lstm'? ", '')
+    """
+    plain = {str(one).casefold(): str(one) for one in known}
+    close = difflib.get_close_matches(str(name).casefold(), plain, n=1)
+    return f"did you mean {plain[close[0]]!r}? " if close else ""
 
 
 def need(module: str, extra: str) -> ModuleType:

@@ -11,15 +11,16 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
+from leapcde.baselines.fitted import fit_baseline
+from leapcde.baselines.summary import last_values, summary
+from leapcde.baselines.tabular import PENALTIES
 from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
 from leapcde.errors import need
-from leapcde.models.baselines import BASELINES, fit_baseline
 from leapcde.paths.batch import Bucket, Recipe
-from leapcde.training.predict import predict
 from leapcde.training.preprocess import Preprocessor
 
-PENALTIES = np.logspace(-3, 4, 8)  # of the ridge; the best on validation is taken
+PLAIN = ("class-prior", "last-value")  # as the library has them
 MOST_FEATURES = 100_000_000  # of MiniRocket, over all samples: half a gigabyte
 FEWEST_POINTS = 9  # that MiniRocket's kernels span
 Raw = dict[str, np.ndarray]  # by split: class scores, or values in standardised units
@@ -42,7 +43,7 @@ def is_baseline(model: str) -> bool:
     >>> is_baseline("ridge"), is_baseline("leap")
     (True, False)
     """
-    return model in _FITS or model in BASELINES
+    return model in _FITS or model in PLAIN
 
 
 def is_fixed(model: str) -> bool:
@@ -61,33 +62,8 @@ def scores(model: str, data: Dataset, recipe: Recipe, seed: int) -> tuple[Prepro
     return preprocessor, fit(preprocessor, data, seed)
 
 
-def summary(series: Series) -> np.ndarray:
-    """Of each channel: how often it was observed, its mean, lowest, highest and last value, NaN where there is none.
-
-    >>> from leapcde.data.read import as_series
-    >>> summary(as_series([([0, 1, 2], [[1.0], [5.0], [3.0]])])).tolist()
-    [[3.0, 3.0, 1.0, 5.0, 3.0]]
-    """
-    starts, seen = series.offsets[:-1], ~np.isnan(series.values)
-    count = np.add.reduceat(seen, starts, axis=0)
-    over = lambda how, fill: how.reduceat(np.where(seen, series.values, fill), starts, axis=0)
-    known = np.where(count > 0, 1.0, np.nan)
-    mean = over(np.add, 0.0) / np.maximum(count, 1) * known
-    low, high = over(np.minimum, np.inf), over(np.maximum, -np.inf)
-    return np.concatenate([count, mean, low * known, high * known, last_values(series)], axis=1)
-
-
-def last_values(series: Series) -> np.ndarray:
-    """Each channel's last observed value, NaN where there is none."""
-    rows = np.where(~np.isnan(series.values), np.arange(len(series.times))[:, None], -1)
-    newest = np.maximum.reduceat(rows, series.offsets[:-1], axis=0)
-    found = np.take_along_axis(series.values, np.maximum(newest, 0), axis=0)
-    return np.where(newest >= 0, found, np.nan)
-
-
 def _plain(model: str, preprocessor: Preprocessor, data: Dataset) -> Raw:
-    made = fit_baseline(model, preprocessor.spec, preprocessor.encode_target(np.asarray(data.train.target)))
-    return _of_parts(lambda series: predict(made, preprocessor.encode(series)), data)
+    return _of_parts(fit_baseline(model, data.train, data.validation, preprocessor).outputs, data)
 
 
 def _boosted_trees(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:

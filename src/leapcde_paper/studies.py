@@ -33,6 +33,7 @@ class Row:
     label: str
     model: str
     options: dict[str, Any] = field(default_factory=dict)
+    train: dict[str, Any] = field(default_factory=dict)  # where not as all others are
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ def _setting(spend: Budget, row: Row, column: Column) -> Setting:
     own = {key: value for key, value in column.train.items() if spend.name == "standard" or key == "noise"}
     if row.model == "leap+":  # it starts its path at earlier rows by itself
         own.pop("in_window", None)
-    train = replace(config.train, **own)
+    train = replace(config.train, **{**own, **row.train})
     config = replace(config, recipe=replace(config.recipe, **column.recipe), train=train)
-    seeds = budgets.seeds(spend, column.data, row.model, plain=not row.options)
+    seeds = budgets.seeds(spend, column.data, row.model, plain=not (row.options or row.train))
     # The settings decide, not the row: a cell that two experiments share must be the same in both.
     usual = any((column.data, column.drop, column.dataset_options) == (one.data, one.drop, one.dataset_options) for one in SETS)
     leap = budgets.config(spend, column.data, column.drop, LEAP.model, {}, {})
@@ -121,8 +122,11 @@ PARTS = (
     PLUS,
     Row("Y = X", "leap+", {"learned": False}),
     Row("path not trained", "leap+", {"alpha": 0.0}),
-    Row("one direction", "leap+", {"causal": True}),
+    Row("nothing hidden", "leap+", {}, {"hide": 0.0, "spans": 0.0}),
+    Row("causal", "leap+", {"causal": True}),
     Row("no kernels", "leap+", {"kernel": 1}),
+    Row("no pooling", "leap+", {"pooling": False}),
+    Row("GRU-ODE on the same Y", "leap+:gru-ode"),
 )
 SIZES = {"small": 39, "medium": 49, "large": 59}
 LENGTHS = (1, 5, 10, 15, 20)
@@ -257,7 +261,9 @@ STUDIES: dict[str, Study] = {
             PARTS,
             (*SETS, SIMULATED),
             "Y = X: the interpolation drives z, and stands still beyond its end, where a layer on z forecasts. "
-            "Path not trained: α = 0. One direction: nothing looks ahead. No kernels: κ spans one knot.",
+            "Path not trained: α = 0. Nothing hidden: training shows every row, so the path is asked for none between them. "
+            "Causal: nothing looks ahead, and it can be streamed. No kernels: κ spans one knot. No pooling: only the end is "
+            "read. GRU-ODE on the same Y: in place of the gated linear equations.",
             smoke_rows=("LEAP+ (ours)", "Y = X"),
             smoke_columns=(CHARACTERS,),
         ),

@@ -31,19 +31,35 @@ def cell(table: pd.DataFrame, column: str, value) -> pd.Series:
     return table[column].astype(object).where(table.index != 5, value)
 
 
+def dated(table: pd.DataFrame, form: str) -> pd.Series:
+    """The times as days of January 2024, of which there are no more than twelve in a sample."""
+    day = (table["t"] * 50).round().astype(int) % 12
+    month = (table["t"] * 50).round().astype(int) // 12
+    return pd.to_datetime({"year": 2024, "month": month + 1, "day": day + 1}).dt.strftime(form)
+
+
 TABLES = {
     "a text column": (lambda t: changed(t, note="calm"), ("column 'note'", "text ('calm')", "leave it out")),
     "one text cell": (lambda t: changed(t, height=cell(t, "height", "n.a.?")), ("column 'height'", "text ('n.a.?')")),
     "a time twice": (lambda t: changed(t, t=t["t"].where(t.index != 1, 0.0)), ("sample 0 (id s00)", "time 0 appears twice")),
     "no time": (lambda t: changed(t, t=t["t"].where(t.index != 5)), ("sample 0 (id s00)", "time nan")),
     "times in words": (lambda t: changed(t, t="noon"), ("column 't'", "text ('noon')", "numbers or dates")),
-    "no id": (lambda t: changed(t, seq=t["seq"].where(t.index != 5)), ("column 'seq'", "row 5")),
-    "no target": (lambda t: changed(t, label=t["label"].where(t.index != 5)), ("column 'label'", "row 5")),
+    "times that may be two dates": (
+        lambda t: changed(t, t=dated(t, "%d/%m/%Y")),
+        ("column 't'", "'02/01/2024' in row 3 of the file", "(--time-format '%d/%m/%Y')", "(--time-format '%m/%d/%Y')"),
+    ),
+    "some times with a zone": (
+        lambda t: changed(t, t=dated(t, "%Y-%m-%d %H:%M").where(t.index != 5, "2024-01-06 00:00+02:00")),
+        ("column 't'", "row 2 of the file has no time zone, row 7 of the file has one"),
+    ),
+    "no id": (lambda t: changed(t, seq=t["seq"].where(t.index != 5)), ("column 'seq'", "row 7 of the file")),
+    "no target": (lambda t: changed(t, label=t["label"].where(t.index != 5)), ("column 'label'", "row 7 of the file")),
     "two targets": (lambda t: changed(t, label=cell(t, "label", "rises?")), ("id s00", "column 'label' changes within")),
     "one class": (lambda t: changed(t, label="falls"), ("every training sample has the class", "falls")),
     "an infinite value": (lambda t: changed(t, angle=t["angle"].where(t.index != 5, np.inf)), ("id s00", "channel 'angle'")),
     "no rows": (lambda t: changed(t)[:0], ("no rows",)),
     "two series": (lambda t: changed(t)[t["seq"] < "s02"], ("2 samples cannot be split", "at least 3")),
+    "three series": (lambda t: changed(t)[t["seq"] < "s03"], ("too few samples: 1 for training",)),
     "no id column": (lambda t: changed(t).drop(columns="seq"), ("no column 'seq'", "the table has: t, height")),
     "no value column": (lambda t: t[["seq", "t", "label"]], ("no column is left for the values",)),
 }
@@ -67,7 +83,7 @@ FILES = {
     "bytes": (bytes(range(256)) * 20, ("cannot read", "a.csv")),
     "a pickle": (pickle.dumps({"a": [1]}), ("a.csv",)),
     "ragged lines": (b"seq,t,height\n1,2\n1,2,3,4,5\n", ("cannot read", "line 3")),
-    "semicolons": (b"seq;t;height\n1;0;2\n", ("one column only", "semicolons", "commas")),
+    "semicolons": (b"seq;t;height\n1;0;2\n", ("no column 'label'", "the table has: seq, t, height")),
     "one column": (b"seq\n1\n2\n", ("one column only", "'seq'")),
 }
 
@@ -91,12 +107,19 @@ def test_unreadable_parquet_and_no_file(tmp_path):
     fails(tmp_path, "fit", "a.parquet", words=("--id and --time",))
 
 
+def test_a_time_format_that_does_not_fit(table, tmp_path):
+    changed(table, t=dated(table, "%d/%m/%Y")).to_csv("a.csv", index=False)
+    words = ("column 't'", "'01/01/2024' in row 2 of the file", "does not fit --time-format '%d.%m.%Y'", "%d day")
+    fails(tmp_path, *fit("--target", "label", "--time-format", "%d.%m.%Y"), words=words)
+    fails(tmp_path, *fit("--target", "label", "--time-format", "%d/%J"), words=("--time-format '%d/%J' cannot be read",))
+
+
 OPTIONS = {
     "no target": ([], ("--target", "--horizon")),
-    "unknown target": (["--target", "sick"], ("no column 'sick'",)),
+    "unknown target": (["--target", "lable"], ("no column 'lable'; did you mean 'label'?",)),
     "unknown value": (["--target", "label", "--values", "height,heigth"], ("no column 'heigth'",)),
     "target as value": (["--target", "label", "--values", "height,label"], ("'label' is named twice",)),
-    "unknown model": (["--target", "label", "--model", "lsmt"], ("no model 'lsmt'", "lstm", "leap")),
+    "unknown model": (["--target", "label", "--model", "lsmt"], ("no model 'lsmt'; did you mean 'lstm'?", "leap")),
     "unknown option": (["--target", "label", "-o", "hiden=8"], ("no option 'hiden'", "hidden")),
     "option without value": (["--target", "label", "-o", "hidden"], ("'hidden'", "name=value")),
     "drop": (["--target", "label", "--drop", "2"], ("drop rate 2",)),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from conftest import awake
+from leapcde.baselines.fitted import fit_baseline
 from leapcde.data.batch import pad
 from leapcde.data.drop import drop, without_empty_rows
 from leapcde.data.read import as_series
@@ -21,13 +22,12 @@ from leapcde.datasets import character_trajectories, hopper
 from leapcde.datasets.registry import load
 from leapcde.errors import InputError
 from leapcde.models.base import TASKS, Spec
-from leapcde.models.baselines import fit_baseline
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.training.augment import Augment
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel, train_model
-from leapcde.training.predict import predict, targets
+from leapcde.training.predict import predict
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.step import task_loss
 
@@ -47,6 +47,7 @@ def test_the_papers_thirteen_and_its_ablations_are_there():
     assert {*PAPER, "ncde", "ancde", "leap"} == {name for name, info in MODELS.items() if not info.variant}
     assert {name for name, info in MODELS.items() if info.variant} == {
         "leap+",
+        "leap+:gru-ode",
         "leap:restart",
         *(f"layers+{of}" for of in ("gru-ode", "ode-rnn", "ncde")),
     }
@@ -178,7 +179,7 @@ def test_a_forecaster_that_has_learned_nothing_stands_still(name):
     cut = drop(windows(as_series(hopper.bundled()[:4, :40]), 30, 5), 0.4, what="values")
     preprocessor = Preprocessor.learn(cut, "forecasting", Recipe())
     model, buckets = build(name, preprocessor.spec, **small(name)), preprocessor.encode(cut)
-    last = predict(fit_baseline("last-value", preprocessor.spec, np.zeros(0)), buckets)
+    last = fit_baseline("last-value", cut, cut, preprocessor).outputs(cut)
     assert np.array_equal(predict(model, buckets), last) == (name != "latent-ode")  # which decodes its own change
 
 
@@ -238,9 +239,6 @@ def test_forecasts_better_than_the_last_value(name):
     data = load("hopper", drop_rate=0.3)
     train, validation, test = data.train.take(range(1600)), data.validation.take(range(256)), data.test.take(range(256))
     fitted, _ = trained(name, (train, validation), "forecasting", epochs=12, batch_size=32)
-    encoded = fitted.preprocessor.encode(test)
-    last = FittedModel(
-        fitted.preprocessor, fit_baseline("last-value", fitted.preprocessor.spec, targets(encoded)), "last-value", {}
-    )
+    last = fit_baseline("last-value", train, validation, fitted.preprocessor)
     ours, naive = fitted.evaluate(test)["mse"], last.evaluate(test)["mse"]
     assert ours < 0.9 * naive, f"{name}: {ours:.4f}, last value {naive:.4f}"

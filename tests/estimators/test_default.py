@@ -112,7 +112,7 @@ def test_it_says_how_to_get_a_stream(fitted):
             live.push(t, x)
         assert live.predict() == pytest.approx(one.predict(X.take([0]))[0], abs=1e-4)
         return
-    with pytest.raises(InputError, match=r"fit with model='leap' and a causal path \(interpolation='hermite'"):
+    with pytest.raises(InputError, match=r"fit with options=\{'causal': True\}"):
         one.stream(static=[0.0])
 
 

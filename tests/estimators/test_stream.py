@@ -70,10 +70,11 @@ def prefixes(series, sample: int):
         ("gru-d", Recipe("natural", intensity=True)),
         ("ode-rnn", Recipe("linear")),
         ("leap:restart", Recipe("hermite")),
+        ("leap+", Recipe("linear", intensity=True)),
     ],
 )
 def test_equals_batch_at_every_prefix(data, model, recipe):
-    fitted = untrained(data, model, recipe)
+    fitted = untrained(data, model, recipe, **({"causal": True, "knots": 7} if model == "leap+" else {}))
     for sample in (0, 5):
         scaled = fitted.preprocessor.scaler.apply(without_empty_rows(prefixes(data, sample)))
         obs = pad(scaled, LENGTH)
@@ -149,7 +150,7 @@ def test_refuses_what_is_not_causal(data):
         stream.open_stream(untrained(data, "ncde", steps=8), static=[0.0, 0.0])
     with pytest.raises(InputError, match="fixed solver"):
         stream.open_stream(untrained(data, "ode-rnn", solver="adaptive-tsit5"), static=[0.0, 0.0])
-    with pytest.raises(InputError, match="'leap\\+' needs the whole path"):
+    with pytest.raises(InputError, match=r"options=\{'causal': True\}"):
         stream.open_stream(untrained(data, "leap+"), static=[0.0, 0.0])
     with pytest.raises(InputError, match=r"'latent-ode' cannot be streamed; these can: .*'gru'.*'ncde', 'leap'"):
         stream.open_stream(untrained(data, "latent-ode"), static=[0.0, 0.0])
@@ -168,6 +169,19 @@ def test_a_forecaster_streams_its_window():
             batch = as_series([(np.arange(row + 1.0), X[0, : row + 1])])
             assert live.predict() == pytest.approx(fitted.predict(last_window(batch, 8))[0], abs=1e-5)
     assert len(live.kept) == 8
+
+
+def test_a_forecast_goes_on_from_what_was_carried():
+    """LEAP+ carries what its path starts from: no window is kept, and all rows so far count."""
+    X = np.random.default_rng(0).normal(size=(6, 30, 2)).cumsum(1)
+    X[:, ::3, 0] = np.nan
+    fitted = untrained(windows(as_series(X), 20, 3), "leap+", Recipe("linear"), "forecasting", causal=True)
+    live = stream.open_stream(fitted)
+    for row in range(20):
+        live.push(row, X[0, row])
+        if row in (0, 5, 19):
+            batch = as_series([(np.arange(row + 1.0), X[0, : row + 1])])
+            assert live.predict() == pytest.approx(fitted.predict(batch)[0], abs=1e-5)
 
 
 def test_a_model_may_bring_its_own_protocol(data):

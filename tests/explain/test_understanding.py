@@ -59,7 +59,7 @@ def test_path_at_times(name, request):
     own = leap.predict_at(series)
     assert [len(rows) for rows in own] == series.lengths.tolist()
     assert own[1][3] == pytest.approx(leap.predict_at(series, [series.sample(1)[0][3]])[1, 0], rel=1e-5)
-    with pytest.raises(InputError, match="sample 0: it lasts from 0 to 10"):
+    with pytest.raises(InputError, match="sample 0: its path goes from 0 to 10"):
         leap.predict_at(series, [3.0, 12.0])
     with pytest.raises(InputError, match="3 rows for 2 samples"):
         leap.predict_at(series, np.ones((3, 1)))

@@ -27,6 +27,7 @@ SMALL = {"hidden": 6, "depth": 2, "kernel": 3, "path_width": 5, "flow": 4, "flow
 SPEC = {
     "classification": Spec("classification", 3, 4, (5,), span=16.0),
     "forecasting": Spec("forecasting", 3, 4, (4, 3), span=16.0),
+    "at times": Spec("forecasting", 3, 4, (2, 3), span=16.0, ahead=(0.5, 2.7)),
 }
 
 
@@ -96,7 +97,7 @@ def slow_Y(model, batch, b, t):
             for j, (s, v) in enumerate(found):
                 x[side * SIDE + j, c], gap[side * SIDE + j, c], there[side * SIDE + j, c] = v - X[c], abs(t - s), True
     inputs = np.concatenate([x, np.log1p(gap)]).reshape(-1)
-    out = dense(model.m.layers[2], silu(dense(model.m.layers[1], silu(dense(model.m.layers[0], inputs))))).reshape(6, C)
+    out = dense(model.Y.m.layers[2], silu(dense(model.Y.m.layers[1], silu(dense(model.Y.m.layers[0], inputs))))).reshape(6, C)
     (before, after), (g0, g1) = (x[0], x[SIDE]), (gap[0], gap[SIDE])
     both = there[0] & there[SIDE]
     line = np.where(both, (g1 * before + g0 * after) / np.maximum(g0 + g1, 1e-6), 0)
@@ -232,8 +233,8 @@ def test_the_path_starts_again_at_observations():
                     off = (between(track, since) - x) ** 2
                     total, count = total + np.nansum(off), count + np.sum(~np.isnan(off))
     assert count > 50
-    np.testing.assert_allclose(eqx.filter_jit(model.onward.error)(given, H, key), total / count, rtol=1e-7)
-    parts = model.L_between(given, hidden, key) + model.onward.error(given, H, key)
+    np.testing.assert_allclose(eqx.filter_jit(model.onward.error)(given, (1.0, 2.0, 3.0, 4.0), key), total / count, rtol=1e-7)
+    parts = model.Y.error(given, hidden, model.options.beta, key) + model.onward.error(given, (1.0, 2.0, 3.0, 4.0), key)
     np.testing.assert_allclose(model.L_Y(given, key), model.options.alpha * parts, rtol=1e-12)
     assert float(model.L_Y(given, None)) == 0.0
 
@@ -247,7 +248,7 @@ def test_untrained_it_is_the_linear_rollout():
     obs = Padded(times, x[:, :10], np.ones((20, 10, 3)), x[:, 9], np.zeros((20, 0)), x[:, 10:])
     obs = jax.tree.map(jnp.asarray, obs)
     batch = Batch(obs, fit_path(obs, "natural"))
-    found, b = least_squares([batch], penalty=0.0)
+    found, b = least_squares([batch], SPEC["forecasting"].asked, penalty=0.0)
     np.testing.assert_allclose(found, A, atol=1e-5)
     np.testing.assert_allclose(b, 0.01, atol=1e-5)
     model = build("leap+", SPEC["forecasting"], **{**SMALL, "linear_start": True}).started([batch])
@@ -287,9 +288,9 @@ def directions(model):
     arrays = eqx.filter(model, eqx.is_inexact_array)
     anywhere = jax.tree.map(lambda a: jax.random.normal(jax.random.key(a.size), a.shape, a.dtype), arrays)
     nowhere = jax.tree.map(jnp.zeros_like, arrays)
-    last, is_s = lambda m: m.m.layers[-1].weight, jnp.arange(18) >= 15
+    last, is_s = lambda m: m.Y.m.layers[-1].weight, jnp.arange(18) >= 15
     only = lambda which: eqx.tree_at(last, nowhere, last(anywhere) * which)
-    return only(~is_s), only(is_s), eqx.tree_at(lambda m: m.m, anywhere, nowhere.m)
+    return only(~is_s), only(is_s), eqx.tree_at(lambda m: m.Y.m, anywhere, nowhere.Y.m)
 
 
 @pytest.mark.parametrize("task", ["classification", "forecasting"])
@@ -338,6 +339,42 @@ def test_causal_never_looks_ahead():
     np.testing.assert_allclose(paths[0], paths[1], atol=1e-12)
 
 
+def test_causal_answers_know_nothing_of_what_follows():
+    """The answer of a prefix is that of the whole series at that row: nothing that is read comes from later, X neither."""
+    model, batch = model_of(causal=True), batch_of()
+    obs, cut = batch.obs, 7
+    prefix = jax.tree.map(lambda a: a[:, :cut] if a is not None and a.ndim > 1 and a.shape[1] == obs.times.shape[1] else a, obs)
+    later = obs._replace(values=obs.values.at[:, cut:].add(1.0) * obs.mask)
+    held = lambda o: o._replace(
+        times=jnp.minimum(o.times, o.times[:, cut - 1 : cut]),
+        mask=o.mask.at[:, cut:].set(0),
+        values=o.values.at[:, cut:].set(0),
+    )
+    given = [Batch(o, fit_path(o, "natural")) for o in (prefix, held(obs), held(later))]
+    first, *others = (np.asarray(stack(model, one)) for one in given)
+    for other in others:
+        np.testing.assert_allclose(first, other, rtol=1e-9)
+    assert np.abs(first - np.asarray(stack(model, batch))).max() > 1e-3
+
+
+def test_forecasts_at_times_lie_on_the_path():
+    """Asked for at 0.5 and 2.7 gaps, it says what the path of whole steps says there; `learned_at` says the same."""
+    model, batch = model_of("at times"), batch_of()
+    end, obs = np.asarray(batch.obs.times[:, -1]), batch.obs
+    t_L = np.max(np.where(np.asarray(obs.mask).max(-1) > 0, obs.times, 0.0), 1)
+    found, z = run(model, batch).prediction, np.asarray(stack(model, batch))
+    for b in range(4):
+        dt = max(1.0, (end[b] - t_L[b] + 2.7) / 7)
+        track = slow_flow(model, obs, b, obs.length, z[b], dt, 7)
+        for k, ahead in enumerate((0.5, 2.7)):
+            np.testing.assert_allclose(found[b, k], between(track, (end[b] + ahead - t_L[b]) / dt), rtol=1e-7)
+    t = jnp.asarray(np.stack([end * 0.5, end, end + 0.5, end + 2.7], 1))
+    at_t = eqx.filter_jit(lambda m, b, t: m.learned_at(b, t))(model, batch, t)
+    np.testing.assert_allclose(at_t[:, 2:], found, rtol=1e-9)
+    np.testing.assert_allclose(at_t[:, :2], path(model, batch, t)[0][:, :2], rtol=1e-9)
+    assert SPEC["forecasting"].asked == (1.0, 2.0, 3.0, 4.0)
+
+
 @pytest.mark.parametrize("options", [{}, {"knots": 4}])
 @pytest.mark.parametrize("task", ["classification", "forecasting"])
 def test_a_single_row_and_channels_never_seen(task, options):
@@ -347,6 +384,22 @@ def test_a_single_row_and_channels_never_seen(task, options):
     for given in (obs, none):
         found = run(model, Batch(given, fit_path(given, "natural"))).prediction
         assert np.isfinite(found).all()
+
+
+def test_gru_ode_on_the_path():
+    """Where Y = X it is GRU-ODE on X; where Y is learned, it is not, and the path's loss is LEAP+'s."""
+    obs = batch_of().obs
+    batch = Batch(obs, fit_path(obs, "linear"), Hidden(obs.values, obs.mask))
+    still, moved = (build("leap+:gru-ode", SPEC["classification"], seed=3, **SMALL, learned=x) for x in (False, True))
+    np.testing.assert_allclose(run(still, batch).prediction, run(still.gru, batch).prediction, rtol=1e-6)
+    assert np.abs(run(moved, batch).prediction - run(moved.gru, batch).prediction).max() > 1e-4
+    key = jax.random.key(0)
+    assert float(run(moved, batch, key).penalty) == pytest.approx(float(moved.path.L_Y(batch, key)))
+
+
+def test_without_pooling_the_end_is_read():
+    all_of_it, end = model_of(), model_of(pooling=False)
+    np.testing.assert_allclose(stack(end, batch_of()), stack(all_of_it, batch_of())[:, :6], rtol=1e-9)
 
 
 def test_small_pieces():

@@ -86,7 +86,7 @@ def test_a_type_that_is_not_known_accepts_any_value(toy, value):
 def test_all_problems_are_listed_at_once(toy):
     with pytest.raises(InputError) as caught:
         build("toy", SPEC, size=0, on=1, sise=3)
-    assert len(caught.value.problems) == 3 and "no option 'sise'; it has: size, count" in str(caught.value)
+    assert len(caught.value.problems) == 3 and "no option 'sise'; did you mean 'size'? it has: size, count" in str(caught.value)
 
 
 def test_what_is_registered_is_known(toy):
@@ -144,7 +144,7 @@ def test_every_option_of_the_library_says_what_it_is(name):
 
 
 def test_an_unknown_model_lists_those_that_there_are():
-    with pytest.raises(InputError, match=r"no model 'leep'; choose one of: .*leap"):
+    with pytest.raises(InputError, match=r"no model 'leep'; did you mean 'leap'\? choose one of: .*leap"):
         build("leep", SPEC)
     with pytest.raises(InputError, match="no model 'leep'"):
         options_of("leep")

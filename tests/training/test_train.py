@@ -17,7 +17,6 @@ import leapcde.training.step as step_module
 from leapcde.data.read import as_series
 from leapcde.datasets.registry import load
 from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError
-from leapcde.models.baselines import fit_baseline
 from leapcde.models.registry import build
 from leapcde.nn.losses import cross_entropy, path_loss, weight_norms
 from leapcde.paths.batch import Recipe
@@ -336,20 +335,6 @@ def test_path_loss_against_a_loop():
         total = sum(0.2 * (Y[j, i, c] - x[j, i, c]) ** 2 for i in rows for c in range(2) if mask[j, i, c])
         want += (total + 0.4 * trace[j]) / len(rows) / 3
     np.testing.assert_allclose(path_loss(*map(jnp.asarray, (Y, x, mask, trace)), alpha=0.2, beta=0.4), want, rtol=1e-5)
-
-
-def test_naive_forecasts(task):
-    preprocessor, train, _ = task
-    batch = train[0].batch
-    last = np.asarray(fit_baseline("last-value", preprocessor.spec, targets(train))(batch).prediction)
-    trend = np.asarray(fit_baseline("linear-trend", preprocessor.spec, targets(train))(batch).prediction)
-    for b in range(3):
-        for c in range(2):
-            seen = np.asarray(batch.obs.mask[b, :, c]) > 0
-            t, x = np.asarray(batch.obs.times[b])[seen], np.asarray(batch.obs.values[b, :, c])[seen]
-            assert np.all(last[b, :, c] == x[-1])
-            line = np.polyfit(t[-2:], x[-2:], 1)
-            np.testing.assert_allclose(trend[b, :, c], np.polyval(line, batch.obs.times[b, -1] + np.arange(1, 11)), atol=1e-3)
 
 
 def test_save_and_load_give_the_same_bits(task, three_epochs, tmp_path):

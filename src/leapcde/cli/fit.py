@@ -5,6 +5,8 @@ Each reads data, makes an estimator and calls it; whatever is chosen or checked 
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,19 +37,23 @@ from leapcde.cli.options import (
     name_values,
     names,
     print_json,
-    print_metrics,
+    print_splits,
     print_table,
 )
-from leapcde.errors import InputError, choose
+from leapcde.errors import InputError, LeapWarning, choose
 
 if TYPE_CHECKING:
     from leapcde.data.dataset import DataRequest, Dataset
     from leapcde.estimators.base import Estimator
 
+FEW = 10  # samples of a part from which nothing much can be told
 fit_app = typer.Typer()
 File = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet: one row for each sample and time, cells may be empty.")]
 Id = Annotated[str | None, typer.Option(help="Column that tells the samples apart.")]
 Time = Annotated[str | None, typer.Option(help="Column with the times: numbers or dates.")]
+TimeFormat = Annotated[
+    str | None, typer.Option(help="How times are written, if not in one way only: '%d/%m/%Y %H:%M'; needed for 03/04/2024.")
+]
 Target = Annotated[str | None, typer.Option(help="Column to predict, one value a sample.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
@@ -69,6 +75,7 @@ def fit(
     out: Out = None,
     id: Id = None,
     time: Time = None,
+    time_format: TimeFormat = None,
     target: Target = None,
     values: Values = "",
     static: Static = "",
@@ -99,7 +106,7 @@ def fit(
     """
     from leapcde.cli.source import first_load
 
-    asked = file_request(file, id, time, target, values, static, horizon, window, task, drop)
+    asked = file_request(file, id, time, target, values, static, horizon, window, task, drop, time_format)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
     training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
@@ -165,6 +172,7 @@ def tune(
     hours: Annotated[float | None, typer.Option(min=0, help="Begin no trial after so many hours.")] = None,
     id: Id = None,
     time: Time = None,
+    time_format: TimeFormat = None,
     target: Target = None,
     values: Values = "",
     static: Static = "",
@@ -195,7 +203,7 @@ def tune(
     if is_name(data):
         asked = set_request(data, drop, data_dir, dataset_option)
     else:
-        asked = file_request(Path(data), id, time, target, values, static, horizon, window, task, drop)
+        asked = file_request(Path(data), id, time, target, values, static, horizon, window, task, drop, time_format)
     request, loaded = first_load(asked)
     estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
@@ -220,7 +228,7 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     if task == "forecasting" and request.horizon is not None:
         params |= {"horizon": request.horizon, "window": request.window}
     if request.columns is not None:
-        columns = request.columns.to_json()
+        columns = replace(request.columns, time_format=None).to_json()  # which is the file's business
         params |= {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
     made = ESTIMATORS[task]().set_params(model=model, **params)
     # The validation data calibrates the intervals of a run: nothing more is held out for that.
@@ -232,9 +240,13 @@ def train_run(estimator: Estimator, data: Dataset, request: DataRequest, folder:
     from leapcde.estimators.run import run
 
     result = run(estimator, data, request=request, folder=folder)
+    _note_few(data)
     if as_json:
-        return print_json({"run": str(folder), "metric": result.metric, **result.metrics, "parameters": result.parameters})
-    print_metrics(result.metrics)
+        about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
+        return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
+    print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
+    if result.ahead:
+        typer.echo(result.ahead)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
 
 
@@ -260,7 +272,7 @@ def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: l
     return DataRequest(data, drop, dataset_options=chosen, data_dir=None if data_dir is None else str(data_dir))
 
 
-def file_request(file: Path, id, time, target, values, static, horizon, window, task, drop) -> DataRequest:
+def file_request(file: Path, id, time, target, values, static, horizon, window, task, drop, time_format) -> DataRequest:
     """A file with named columns."""
     from leapcde.data.columns import Columns
     from leapcde.data.dataset import DataRequest
@@ -269,7 +281,7 @@ def file_request(file: Path, id, time, target, values, static, horizon, window, 
         raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
     if id is None or time is None:
         raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-    columns = Columns(id, time, target, names(values), names(static))
+    columns = Columns(id, time, target, names(values), names(static), time_format)
     return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task)
 
 
@@ -288,6 +300,14 @@ def read_horizon(text: str | None) -> int | tuple[float, ...] | None:
     if not found:
         raise InputError(f"--horizon {text}: give a number of rows, 1 or more, or times after the last one, such as 0.5,1,2")
     return found
+
+
+def _note_few(data: Dataset) -> None:
+    counts = {name: len(part) for name, part in data.parts.items()}
+    if min(counts["validation"], counts["test"]) < FEW:
+        parts = f"{counts['train']} train, {counts['validation']} choose the weights, {counts['test']} test"
+        message = f"too few samples to judge a model by: {parts}. These numbers are a matter of luck"
+        warnings.warn(message, LeapWarning, stacklevel=3)
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 
 from leapcde.cli.data import data_app
 from leapcde.cli.fit import fit_app
-from leapcde.cli.options import DataDir, Json, Quiet, RunFolder, Seed, command, print_json, print_metrics, print_table
+from leapcde.cli.options import DataDir, Json, Quiet, RunFolder, Seed, command, in_flags, print_json, print_metrics, print_table
 from leapcde.cli.plugins import add_commands
 from leapcde.errors import InputError, LeapError
 
@@ -47,7 +47,7 @@ def main() -> None:
     try:
         app()
     except LeapError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {in_flags(error)}", err=True)
         sys.exit(2)
 
 
@@ -81,7 +81,8 @@ def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False) ->
     from leapcde.estimators.run import baseline_metrics
 
     fitted, data = _open(run, data_dir)
-    found = {"test": fitted.evaluate(data.test), **baseline_metrics(data, fitted.preprocessor)}
+    beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}
+    found = {"test": fitted.evaluate(data.test), **beside}
     return print_json(found) if as_json else print_metrics(found)
 
 
@@ -90,7 +91,9 @@ def predict(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns that training saw.")],
     out: Annotated[Path | None, typer.Option(help="Write a CSV instead of printing it.")] = None,
-    coverage: Annotated[float | None, typer.Option(help="Add ends of intervals that hold the truth so often: 0.9.")] = None,
+    coverage: Annotated[
+        float | None, typer.Option(help="Add intervals, or sets of classes, that hold the truth so often: 0.9.")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -100,16 +103,13 @@ def predict(
     from leapcde.estimators.run import open_run
     from leapcde.files import write_text
 
-    request, estimator, settings = open_run(run)
+    request, estimator, _ = open_run(run)
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; predict in Python with leapcde.load")
-    table = predictions_table(estimator, read_table(file), coverage=coverage)
+    table = predictions_table(estimator, read_table(file, request.columns), coverage=coverage)
     text = table.to_csv(index=False)
     if out is not None:
         write_text(out, text)
-    if settings["train"]["class_weight"] and not quiet:
-        message = "p(...) are no frequencies: training weighed rare classes up; 'fit --class-weight none' does not"
-        typer.echo(f"note: {message}", err=True)
     if as_json:
         return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
     if out is None:

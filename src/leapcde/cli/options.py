@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,9 @@ import typer
 
 from leapcde.errors import InputError, LeapWarning
 
+# Parameters of the library that are options of commands by the same name.
+FLAGS = ("id", "time", "time_format", "target", "values", "static", "horizon", "window", "stride", "task", "model", "epochs")
+FLAGS += ("batch_size", "learning_rate", "interpolation", "class_weight", "seed")
 WIDE = 10_000  # columns; a file or a pipe has no edge
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
@@ -50,7 +54,7 @@ def command(on: typer.Typer, **settings):
             quiet = kwargs.get("quiet") or kwargs.get("as_json")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore" if quiet else "always", LeapWarning)
-                warnings.showwarning = lambda message, *rest, **more: typer.echo(f"note: {message}", err=True)
+                warnings.showwarning = lambda message, *rest, **more: typer.echo(f"note: {in_flags(message)}", err=True)
                 try:
                     return function(*args, **kwargs)
                 except KeyboardInterrupt:  # caught here, because Typer would exit without a word
@@ -61,6 +65,16 @@ def command(on: typer.Typer, **settings):
         return wrapped
 
     return register
+
+
+def in_flags(message: Any) -> str:
+    """What the library says, in the words of the command line.
+
+    >>> in_flags("give id= and time_format='%d/%m/%Y'")
+    "give --id and --time-format '%d/%m/%Y'"
+    """
+    flag = lambda found: f"--{found[1].replace('_', '-')}{' ' if found[2] else ''}"
+    return re.sub(rf"(?<![\w.-])({'|'.join(FLAGS)})=(?=(['\"\w]?))", flag, str(message))
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -90,6 +104,14 @@ def print_json(data: dict[str, Any]) -> None:
 def print_metrics(found: dict[str, dict[str, float]]) -> None:
     names = list(next(iter(found.values())))
     print_table(["", *names], [[name, *[f"{row[key]:.4f}" for key in names]] for name, row in found.items()])
+
+
+def print_splits(found: dict[str, dict[str, dict[str, float]]], main: str) -> None:
+    """A row for a model and each baseline: the metric that chooses on validation data, and all metrics of the test."""
+    names = [main, *(name for name in next(iter(found.values()))["test"] if name != main)]
+    header = ["", f"validation {main}", *(f"test {name}" for name in names)]
+    numbers = lambda of: [of["validation"][main], *(of["test"][name] for name in names)]
+    print_table(header, [[name, *(f"{number:.4f}" for number in numbers(of))] for name, of in found.items()])
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:

@@ -26,6 +26,8 @@ class Columns:
         The channels.
     static : sequence of str, default none
         Features that do not change within a sample.
+    time_format : str, optional
+        How times are written in a file, such as "%d/%m/%Y %H:%M", where that can be read in two ways.
 
     >>> Columns.of({"id": "patient", "time": "hour", "static": ["age"]}).static
     ('age',)
@@ -36,6 +38,7 @@ class Columns:
     target: str | None = None
     values: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
+    time_format: str | None = None
 
     @classmethod
     def of(cls, given: Columns | dict[str, Any] | None) -> Columns:
@@ -47,11 +50,11 @@ class Columns:
             lists = {name: tuple(found[name] or ()) for name in ("values", "static") if name in found}
             return cls(**{**found, **lists})
         except (TypeError, ValueError) as error:
-            raise InputError(f"columns: {error}; it takes id, time, target, values and static") from None
+            raise InputError(f"columns: {error}; it takes id, time, target, values, static and time_format") from None
 
     def to_json(self) -> dict[str, Any]:
-        """The names as a plain dictionary."""
-        return asdict(self)
+        """The names as a plain dictionary, without a format that is not given: runs of before have none."""
+        return {key: value for key, value in asdict(self).items() if key != "time_format" or value is not None}
 
 
 def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> Series:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from leapcde.errors import InputError, Problems
+from leapcde.errors import InputError, Problems, meant
+
+RowName = Callable[[int], str]  # how a row is called in a message
+FILE_ROW = "row of the file"  # the name of an index that holds them
+COMMA = r"[-+]?[\d.]*\d,\d[\d,.]*"  # a number with a comma in it
+
+
+def place(i: int) -> str:
+    return f"position {i}"
+
+
+def row_names(table: Any) -> RowName:
+    """How rows of a table are called: by the row of their file, by a pandas index that tells them apart, by their place."""
+    index = getattr(table, "index", None)
+    if index is None or index.dtype.kind not in "iu" or not index.is_unique:
+        return lambda i: f"row {i}"
+    of = " of the file" if index.name == FILE_ROW else ""
+    return lambda i: f"row {index[i]}{of}"
 
 
 def table_cells(table: Any) -> dict[str, np.ndarray]:
@@ -30,7 +48,7 @@ def value_columns(columns: list[str], named: list[str], values: Sequence[str] | 
     asked = [*named, *(values or [])]
     for column in dict.fromkeys(asked):
         if column not in columns:
-            problems.add(f"no column {column!r}; the table has: {', '.join(columns)}")
+            problems.add(f"no column {column!r}; {meant(column, columns)}the table has: {', '.join(columns)}")
         elif asked.count(column) > 1:
             problems.add(f"column {column!r} is named twice; a column is one of id, time, value, target, static")
     channels = list(values) if values else [c for c in columns if c not in named]
@@ -40,12 +58,14 @@ def value_columns(columns: list[str], named: list[str], values: Sequence[str] | 
     return channels
 
 
-def number_columns(cells: dict[str, np.ndarray], names: Sequence[str], problems: Problems) -> np.ndarray:
+def number_columns(
+    cells: dict[str, np.ndarray], names: Sequence[str], problems: Problems, row_name: RowName | None = None
+) -> np.ndarray:
     """Number columns side by side; an unreadable one is a problem and stays empty."""
     fix = "encode it as numbers, name it as target, or leave it out"
     matrix = np.full((len(next(iter(cells.values()))), len(names)), np.nan)
     for c, name in enumerate(names):
-        column = numbers(cells[name], f"column {name!r}", problems, fix, text_ok=False)
+        column = numbers(cells[name], f"column {name!r}", problems, fix, text_ok=False, row_name=row_name)
         matrix[:, c] = np.nan if column is None else column
     return matrix
 
@@ -56,7 +76,9 @@ def static_features(values: Any, problems: Problems) -> np.ndarray | None:
     return None if array is None else array.reshape(len(array), int(np.prod(array.shape[1:])))
 
 
-def numbers(values: Any, where: str, problems: Problems, fix: str, *, text_ok: bool = True) -> np.ndarray | None:
+def numbers(
+    values: Any, where: str, problems: Problems, fix: str, *, text_ok: bool = True, row_name: RowName | None = None
+) -> np.ndarray | None:
     """A float array, or None: text and other non-numbers become a problem instead of an exception."""
     try:
         array = np.asarray(values)
@@ -66,11 +88,11 @@ def numbers(values: Any, where: str, problems: Problems, fix: str, *, text_ok: b
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        problems.add(f"{where}: {_what_else(values)}; {fix}")
+        problems.add(f"{where}: {_what_else(values, row_name)}; {fix}")
         return None
 
 
-def _what_else(values: Any) -> str:
+def _what_else(values: Any, row_name: RowName | None) -> str:
     """What stands where numbers should: the first text that is no number, or rows of different lengths."""
     try:
         cells = list(np.ravel(np.asarray(values, dtype=object)))
@@ -78,35 +100,17 @@ def _what_else(values: Any) -> str:
         cells = [()]
     if any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells):
         return "rows of different lengths"
-    text = [cell for cell in cells if isinstance(cell, str)]
-    wrong = [cell for cell in text if is_missing(pd.to_numeric(cell, errors="coerce"))] or text
-    return f"text ({wrong[0]!r})" if wrong else "values that are not numbers"
+    text = [i for i, cell in enumerate(cells) if isinstance(cell, str)]
+    wrong = [i for i in text if is_missing(pd.to_numeric(cells[i], errors="coerce"))] or text
+    if not wrong:
+        return "values that are not numbers"
+    cell = cells[wrong[0]]
+    row = "" if row_name is None else f" in {row_name(wrong[0])}"
+    comma = "; write the decimals with a point and thousands without a mark" if re.fullmatch(COMMA, str(cell).strip()) else ""
+    return f"text ({cell!r}){row}{comma}"
 
 
-def seconds_or_numbers(values: Any, where: str, problems: Problems) -> np.ndarray | None:
-    """Times as numbers; dates and durations become seconds."""
-    found = _seconds(values)
-    if found is None:
-        found = numbers(values, where, problems, "give times as numbers or dates such as 2024-05-01 10:00", text_ok=False)
-    return None if found is None else np.atleast_1d(found).astype(np.float64)
-
-
-def _seconds(values: Any) -> np.ndarray | None:
-    """Seconds, if the values are dates (also with time zones, or as text such as 2024-05-01) or durations."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind in "OU" and numbers(array, "", Problems(), "") is None:
-            dates = pd.to_datetime(array.ravel(), format="ISO8601", utc=True)
-            array = dates.to_numpy("datetime64[us]").reshape(array.shape)
-    except (TypeError, ValueError):
-        return None
-    if array.dtype.kind not in "Mm":
-        return None
-    count = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)
-    return np.where(np.isnat(array), np.nan, count / 1e6)
-
-
-def target_column(values: Any, where: str, problems: Problems) -> np.ndarray | None:
+def target_column(values: Any, where: str, problems: Problems, row_name: RowName | None = None) -> np.ndarray | None:
     """A target as people give it: numbers stay numbers, anything else becomes text labels."""
     try:
         array = np.atleast_1d(np.asarray(values))
@@ -116,7 +120,9 @@ def target_column(values: Any, where: str, problems: Problems) -> np.ndarray | N
     empty = is_missing(array)
     # Only what is forecast, which has more than one dimension, may be partly unknown.
     if empty.any() and (array.ndim == 1 or array.dtype == object):
-        problems.add(f"{where}: empty in row {int(np.argmax(empty))}; every sample needs one, leave out those without")
+        i = int(np.argmax(empty))
+        row = f"row {i}" if row_name is None else row_name(i)
+        problems.add(f"{where}: empty in {row}; every sample needs one, leave out those without")
         return None
     return array.astype(str) if array.dtype == object else array
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from leapcde.data.dates import note_whole_dates, seconds_or_numbers
 from leapcde.data.parse import (
+    RowName,
     is_missing,
     number_columns,
     numbers,
-    seconds_or_numbers,
+    row_names,
     static_features,
     table_cells,
     target_column,
@@ -71,11 +73,13 @@ def from_table(
     values: Sequence[str] | None = None,
     target: str | None = None,
     static: Sequence[str] = (),
+    time_format: str | None = None,
 ) -> Series:
     """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
 
     Rows may come in any order. `target` and `static` columns hold one value a sample, repeated on its rows.
-    Dates and times become seconds.
+    Dates and times become seconds, those with a time zone in UTC; text is read as dates where that can be done in one way
+    only, or as `time_format` says ("%d/%m/%Y %H:%M").
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"patient": [1, 1, 2], "hour": [0, 2, 0], "hr": [80, None, 95], "sick": [0, 0, 1]})
@@ -83,26 +87,30 @@ def from_table(
     >>> series.channels, series.lengths.tolist(), series.target.tolist()
     (('hr',), [2, 1], [0, 1])
     """
-    problems, cells = Problems(), table_cells(table)
+    problems, cells, row_name = Problems(), table_cells(table), row_names(table)
     channels = value_columns(list(cells), [id, time, *static, *([target] if target else [])], values)
-    keys, clock = cells[id], seconds_or_numbers(cells[time], f"column {time!r}", problems)
+    keys = cells[id]
+    clock = seconds_or_numbers(cells[time], f"column {time!r}", problems, time_format=time_format, row_name=row_name)
+    if time_format is None and cells[time].dtype.kind in "iuf":
+        note_whole_dates(clock, f"column {time!r}")
     empty = is_missing(keys)
     if empty.any():
-        problems.add(f"column {id!r}: empty in row {int(np.argmax(empty))}; every row needs an id")
-    matrix, extra = number_columns(cells, channels, problems), number_columns(cells, static, problems)
-    labels = target_column(cells[target], f"column {target!r}", problems) if target else None
+        problems.add(f"column {id!r}: empty in {row_name(int(np.argmax(empty)))}; every row needs an id")
+    matrix, extra = (number_columns(cells, names, problems, row_name) for names in (channels, static))
+    labels = target_column(cells[target], f"column {target!r}", problems, row_name) if target else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
     ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
     order = np.lexsort((clock, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])
     series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids)
+    where = lambda row: row_name(int(order[row]))
     if labels is not None:
-        series = replace(series, target=_one_each(labels[order], series, str(target), problems))
+        series = replace(series, target=_one_each(labels[order], series, str(target), problems, where))
     if static:
-        features = [_one_each(c[order], series, name, problems) for c, name in zip(extra.T, static, strict=True)]
+        features = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
         series = replace(series, static=np.stack(features, 1))
-    return check_and_raise(series, problems, "cannot read the table")
+    return check_and_raise(series, problems, "cannot read the table", where)
 
 
 def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple[Any, Any]]:
@@ -187,7 +195,7 @@ def _sample(where: str, clock: Any, values: Any, problems: Problems) -> tuple[np
     return times, block
 
 
-def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems) -> np.ndarray:
+def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems, row_name: RowName) -> np.ndarray:
     """One value a sample from a column that repeats it on every row, or holds it on some."""
     there = np.flatnonzero(~is_missing(column))
     owners, rows = np.unique(series.owner[there], return_index=True)
@@ -196,5 +204,5 @@ def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems)
     differs = ~is_missing(column) & (column != np.repeat(first, series.lengths))
     for row in first_rows(differs, series.owner):
         where = name_of(series, series.owner[row])
-        problems.add(f"{where}: column {name!r} changes within the sample; it must hold one value a sample")
+        problems.add(f"{where}: column {name!r} changes within the sample, in {row_name(row)}; it must hold one value a sample")
     return first

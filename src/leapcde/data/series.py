@@ -6,7 +6,7 @@ costs what its observations cost, and everything below is vectorised over all sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
@@ -106,16 +106,20 @@ def check(series: Series) -> Series:
     return check_and_raise(series, Problems(), "the series cannot be used")
 
 
-def check_and_raise(series: Series, problems: Problems, what: str) -> Series:
-    """Add what is wrong with the series to the problems found while reading it, and raise if there are any."""
+def check_and_raise(series: Series, problems: Problems, what: str, row_name: Callable[[int], str] | None = None) -> Series:
+    """Add what is wrong with the series to the problems found while reading it, and raise if there are any.
+
+    `row_name` says what a row of the series is called where it came from.
+    """
     for i in np.flatnonzero(series.lengths == 0):
         problems.add(f"{name_of(series, i)}: no observations; leave the sample out")
-    _check_times(series, problems)
+    at = lambda row: f"position {_position(series, row)}" + ("" if row_name is None else f" ({row_name(int(row))})")
+    _check_times(series, problems, at)
     infinite, owner = np.asarray(np.isinf(series.values)), series.owner
     for row in first_rows(infinite.any(1), owner):
         channel = series.channels[int(np.argmax(infinite[row]))]
         where = f"{name_of(series, owner[row])}, channel {channel!r}"
-        problems.add(f"{where}: infinite value at position {_position(series, row)}; use NaN for missing")
+        problems.add(f"{where}: infinite value at {at(row)}; use NaN for missing")
     for label, array in (("target", series.target), ("static", series.static)):
         if array is not None and len(array) != len(series):
             problems.add(f"{label}: {len(array)} entries for {len(series)} samples; give one for each")
@@ -126,19 +130,19 @@ def check_and_raise(series: Series, problems: Problems, what: str) -> Series:
     return series
 
 
-def _check_times(series: Series, problems: Problems) -> None:
+def _check_times(series: Series, problems: Problems, at: Callable[[Any], str]) -> None:
     times, owner = series.times, series.owner
     bad = np.asarray(~np.isfinite(times))
     for row in first_rows(bad, owner):
-        what = f"time {times[row]} at position {_position(series, row)}"
+        what = f"time {times[row]} at {at(row)}"
         problems.add(f"{name_of(series, owner[row])}: {what}; times must be finite")
     same = (owner[1:] == owner[:-1]) & ~bad[1:] & ~bad[:-1]
     gap = np.diff(np.where(bad, 0.0, times))
     for row in first_rows(same & (gap < 0), owner[1:]):
-        what = f"times go backwards at position {_position(series, row + 1)} ({times[row]:.12g} then {times[row + 1]:.12g})"
+        what = f"times go backwards at {at(row + 1)} ({times[row]:.12g} then {times[row + 1]:.12g})"
         problems.add(f"{name_of(series, owner[row])}: {what}; sort each sample by time")
     for row in first_rows(same & (gap == 0), owner[1:]):
-        what = f"time {times[row]:.12g} appears twice at position {_position(series, row + 1)}"
+        what = f"time {times[row]:.12g} appears twice at {at(row + 1)}"
         problems.add(f"{name_of(series, owner[row])}: {what}; merge such rows")
 
 

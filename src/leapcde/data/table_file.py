@@ -11,11 +11,12 @@ import numpy as np
 
 from leapcde.data.columns import Columns, read_columns
 from leapcde.data.dataset import Dataset
+from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
 from leapcde.data.series import Series
 from leapcde.data.split import split
 from leapcde.data.windows import Horizon, auto_window, cut_windows
-from leapcde.errors import InputError, LeapWarning, choose, need
+from leapcde.errors import InputError, LeapWarning, choose
 
 FEW_CLASSES = 20
 
@@ -53,7 +54,7 @@ def load(
 
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:
     """The file as one `Series`, with nothing split or dropped."""
-    return read_columns(read_table(path), columns, with_target=with_target)
+    return read_columns(read_table(path, columns), columns, with_target=with_target)
 
 
 def digest(path: Path) -> str:
@@ -74,22 +75,3 @@ def guess_task(target: np.ndarray) -> str:
         return "classification"
     whole = bool(np.all(target == np.round(target)))
     return "classification" if whole and len(np.unique(target)) <= FEW_CLASSES else "regression"
-
-
-def read_table(path: Path) -> Any:
-    """A CSV, TSV or Parquet file as a pandas table."""
-    pandas = need("pandas", "")
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
-    try:
-        if path.suffix == ".parquet":
-            need("pyarrow", "parquet")
-            return pandas.read_parquet(path)
-        table = pandas.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
-    except (ValueError, OSError) as error:  # pandas' parser errors are ValueErrors
-        raise InputError(f"cannot read {path}: {error}") from None
-    if len(table.columns) == 1:
-        name = str(table.columns[0])
-        hint = "; it looks separated by semicolons, write commas" if ";" in name else ""
-        raise InputError(f"cannot read {path}: it has one column only ({name!r}){hint}")
-    return table

@@ -106,6 +106,7 @@ class Estimator(BaseEstimator):
             series, held = self._hold_out(series, self.validation, seed=0)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
+        self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
 
@@ -120,6 +121,7 @@ class Estimator(BaseEstimator):
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
         start, config = self._start(series, once, fresh=fresh, classes=classes)
         self._learn(start, config, series, series)
+        self._settle(config, None)
         return self
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
@@ -129,7 +131,7 @@ class Estimator(BaseEstimator):
             options = self._options(series, recipe, config.batch_size)
             given = tuple(np.asarray([] if classes is None else classes).tolist())
             settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            start = new_model(series, **settings, classes=given)
+            start = new_model(series, **settings, classes=given, ahead=self._ahead())
         else:
             start = self.fitted_
         return start, self._weighted(config, start.preprocessor, series)
@@ -186,6 +188,9 @@ class Estimator(BaseEstimator):
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
 
+    def _settle(self, config: TrainConfig, held: Series | None) -> None:
+        """What is learned after training from the data that was held out; none is where there was too little."""
+
     def _keep(self, fitted: FittedModel, trained: Trained | None = None) -> None:
         self.fitted_ = fitted
         if trained is not None:
@@ -225,6 +230,10 @@ class Estimator(BaseEstimator):
     @abstractmethod
     def _check_target(self, series: Series) -> None: ...
 
+    def _ahead(self) -> tuple[float, ...]:
+        """How long after a sample's end each forecast is for; nothing where forecasts follow each other like rows."""
+        return ()
+
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
 
@@ -252,6 +261,7 @@ class Estimator(BaseEstimator):
     def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
         """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
 
+        A forecaster whose path goes on ("leap+") answers for times beyond the end too, up to its horizon.
         `times` is shared (time,) or per sample (sample, time). Without it, the path is read at each sample's own times,
         and the answer is a list of (time, channel) arrays.
         """
@@ -261,7 +271,7 @@ class Estimator(BaseEstimator):
             own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
             found = self.fitted_.path_at(series, own)
             return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, _times_within(series, times))
+        return self.fitted_.path_at(series, _times_within(series, times, self.fitted_.reach))
 
     def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
@@ -285,9 +295,9 @@ class Estimator(BaseEstimator):
         )
 
     def stream(self, static: Any = None) -> Stream:
-        """Answers while observations arrive: `push(t, x)`, then `predict()` at any moment. Needs a causal path.
+        """Answers while observations arrive: `push(t, x)`, then `predict()` at any moment. Needs a causal model.
 
-        The default model needs the whole series and refuses: fit with model="leap" and interpolation="hermite".
+        Of the default, that is one fitted with options={"causal": True}; of "leap", with interpolation="hermite".
         A forecaster that cut its own windows keeps the last one instead, and streams with any model.
         """
         from leapcde.estimators.stream import open_stream
@@ -310,9 +320,17 @@ class Estimator(BaseEstimator):
         check_is_fitted(self, "fitted_")
         params = {key: plain(value) for key, value in self.get_params().items() if key != "verbose"}
         about = {"class": type(self).__name__, "params": params, "window": getattr(self, "window_", None)}
+        self.fitted_.save(path, about={"estimator": about}, arrays=self._arrays())
+
+    def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
+        """What a file holds besides the model."""
         conformal = getattr(self, "conformal_", None)
-        arrays = {} if conformal is None else {"conformal": {"errors": conformal.errors}}
-        self.fitted_.save(path, about={"estimator": about}, arrays=arrays)
+        return {} if conformal is None else {"conformal": {"errors": conformal.errors}}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """The other way round."""
+        errors = arrays.get("conformal/['errors']")
+        self.conformal_ = None if errors is None else Conformal(errors)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -351,12 +369,12 @@ def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> 
     if seconds >= auto.LONG:
         note(
             f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
-            f"about {auto.told(seconds)} if it does not stop early. Fewer epochs=, or a smaller options= hidden, cost less."
+            f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
         )
 
 
-def _times_within(series: Series, times: Any) -> np.ndarray:
-    """Query times as (sample, query), each within its sample."""
+def _times_within(series: Series, times: Any, reach: float) -> np.ndarray:
+    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
     read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
     clock = read_times.times.reshape(len(read_times), -1)
     if len(clock) not in (1, len(series)):
@@ -364,9 +382,12 @@ def _times_within(series: Series, times: Any) -> np.ndarray:
     clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
     starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
     problems = Problems()
+    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
     for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
         problems.add(
-            f"sample {i}: it lasts from {starts[i]:g} to {ends[i]:g}; the times asked from {clock[i, 0]:g} to {clock[i, -1]:g}"
+            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
+            f"{clock[i, -1]:g}"
         )
-    problems.raise_if_any("the learned path exists within each sample only; LeapForecaster looks beyond its end")
+    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
+    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
     return clock

@@ -16,9 +16,11 @@ from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.errors import InputError, Problems
 from leapcde.estimators.base import Estimator
+from leapcde.estimators.calibrate import ClassSets, known_shift, learn_calibration
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Calibration, FittedModel
 from leapcde.training.loop import Trained
+from leapcde.training.metrics import softmax
 from leapcde.training.preprocess import Preprocessor
 
 
@@ -28,7 +30,7 @@ class LeapClassifier(Estimator):
     Parameters
     ----------
     model : str, default "leap+"
-        A name of `leapcde models`; "leap" is the paper's, and can be streamed.
+        A name of `leapcde models`; "leap" is the paper's.
     options : dict, optional
         Options of the model; the others are chosen from the data's shape.
     interpolation : str, default "linear"
@@ -48,7 +50,7 @@ class LeapClassifier(Estimator):
         The share of the data that is held out to choose the weights, unless `fit` is given other data for it.
     class_weight : "balanced", None, dict or float, default "balanced"
         How much classes count in the loss: by how rare they are, all the same, {class: weight}, or, of two classes, the
-        weight of the second.
+        weight of the second. What training weighs is undone in `predict_proba`.
     id : str, optional
         For tables: the column that tells the samples apart.
     time : str, optional
@@ -76,6 +78,7 @@ class LeapClassifier(Estimator):
 
     task = "classification"
     class_weight: str | dict[Any, float] | float | None
+    sets_: ClassSets | None
 
     def __init__(
         self,
@@ -119,12 +122,40 @@ class LeapClassifier(Estimator):
         self.verbose = verbose
 
     def predict_proba(self, X) -> np.ndarray:
-        """Probabilities, columns in the order of `classes_`. With class weights they are those of a reweighed population."""
+        """Probabilities, columns in the order of `classes_`: frequencies, calibrated on the data that was held out.
+
+        Class weights are undone, so that a rare class is as rare as it is. `predict` answers with the most probable class.
+        """
         series = self._new_series(X)
         return self.fitted_.predict_proba(series)
 
+    def predict_set(self, X, coverage: float = 0.9) -> list[np.ndarray]:
+        """Classes of which one is the true one so often, the most probable first; several where the model is unsure.
+
+        Of every class's samples, a share of `coverage` has a set that holds it (split conformal prediction). What was
+        held out to choose the weights sets the bounds; a class with too few samples there has those of all together.
+
+        >>> X = np.random.default_rng(0).normal(size=(60, 5, 1)) + np.arange(60)[:, None, None] % 2
+        >>> classifier = LeapClassifier("gru", options={"hidden": 4}, epochs=2, validation=0.4).fit(X, np.arange(60) % 2)
+        >>> [len(some) > 0 for some in classifier.predict_set(X[:3], coverage=0.8)]
+        [True, True, True]
+        """
+        return self.sets_around(self.predict_proba(X), coverage)
+
+    def sets_around(self, probability: np.ndarray, coverage: float) -> list[np.ndarray]:
+        """Sets of classes for probabilities that are there already."""
+        inside = self._sets().of(probability, coverage)
+        order = np.argsort(-probability, axis=1, kind="stable")
+        return [self.classes_[row[kept[row]]] for row, kept in zip(order, inside, strict=True)]
+
+    def _sets(self) -> ClassSets:
+        sets = getattr(self, "sets_", None)
+        if sets is None:
+            raise InputError("no data was held out for sets of classes: fit again with validation=0.15, or more samples")
+        return sets
+
     def decision_function(self, X) -> np.ndarray:
-        """Class scores before the softmax; for two classes, the second's lead over the first."""
+        """Class scores whose softmax `predict_proba` is; for two classes, the second's lead over the first."""
         series = self._new_series(X)
         raw = self.fitted_.raw(series)
         return raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 else raw
@@ -144,6 +175,28 @@ class LeapClassifier(Estimator):
             weights = counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1))
             return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
         return replace(config, class_weight=_class_weight(self.class_weight, preprocessor.classes))
+
+    def _settle(self, config: TrainConfig, held: Series | None) -> None:
+        """Undo the class weights, and calibrate on what was held out: see `estimators/calibrate.py`."""
+        fitted, self.sets_ = self.fitted_, None
+        shift = known_shift(config.class_weight, len(self.classes_))
+        if held is None:
+            self.fitted_ = replace(fitted, calibration=Calibration(1.0, tuple(shift.tolist())))
+            return
+        scores, labels = fitted.outputs(held), fitted.preprocessor.encode_target(np.asarray(held.target))
+        calibration = learn_calibration(scores, labels, shift)
+        self.fitted_ = replace(fitted, calibration=calibration)
+        self.sets_ = ClassSets.learn(softmax(calibration(scores)), labels)
+
+    def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
+        sets = getattr(self, "sets_", None)
+        return {} if sets is None else {"sets": {"probability": sets.probability, "labels": sets.labels}}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore(arrays)
+        probability, labels = (arrays.get(f"sets/['{name}']") for name in ("probability", "labels"))
+        found = None if probability is None or labels is None else ClassSets(probability, labels, len(self.classes_))
+        self.sets_ = found
 
     def _keep(self, fitted: FittedModel, trained: Trained | None = None) -> None:
         super()._keep(fitted, trained)

@@ -134,8 +134,8 @@ class LeapForecaster(Estimator):
         series = self._new_series(X)
         preprocessor = self.fitted_.preprocessor
         ahead = np.arange(1, preprocessor.spec.output[0] + 1) * preprocessor.scaler.time_unit
-        if self.window_ is not None and not in_steps(self.horizon):
-            ahead = np.asarray(self.horizon, float)
+        if self._ahead():
+            ahead = np.asarray(self._ahead())
         return series.times[series.offsets[1:] - 1, None] + ahead
 
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
@@ -144,6 +144,10 @@ class LeapForecaster(Estimator):
         if settle:
             self.window_ = self.window if given or self.window else auto_window(series, self.horizon)
         return series if given else cut_windows(series, self.window_, self.horizon, self.stride)
+
+    def _ahead(self) -> tuple[float, ...]:
+        listed = self.window_ is not None and not in_steps(self.horizon)
+        return tuple(map(float, np.atleast_1d(self.horizon))) if listed else ()
 
     def _new_series(self, X) -> Series:
         return last_window(super()._new_series(X), self.window_)

@@ -8,7 +8,6 @@ from leapcde.errors import CheckpointError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
-from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.files import load_file
 from leapcde.training.config import TrainConfig
@@ -45,8 +44,7 @@ def load(path: Path | str) -> Estimator:
     except ValueError as error:
         raise CheckpointError(f"{path} was written by another version of leapcde ({error})") from None
     made._keep(fitted)
-    errors = arrays.get("conformal/['errors']")
-    made.conformal_ = None if errors is None else Conformal(errors)
+    made._restore(arrays)
     if isinstance(made, LeapForecaster):
         made.window_ = kept.get("window")
     return made

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from leapcde.data.windows import in_steps
-from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
@@ -25,20 +24,18 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     table : pandas or polars table
         New samples. Columns that training did not use are left out.
     coverage : float, optional
-        Add the ends of intervals that hold the truth so often.
+        Add the ends of intervals that hold the truth so often; for classes, the set that does.
 
     Returns
     -------
     pandas.DataFrame
         The id and the prediction; with probabilities for classes, with a row for each step for forecasts.
     """
-    if coverage is not None and estimator.task == "classification":
-        raise InputError("intervals exist for numbers and forecasts; classes have probabilities instead")
     series = estimator._new_series(table)
     raw = estimator.fitted_.raw(series)
     said = estimator.fitted_.preprocessor.decode(raw)
     ends = {}
-    if coverage is not None:
+    if coverage is not None and not isinstance(estimator, LeapClassifier):
         ends = dict(zip(("lower", "upper"), estimator.around(said, coverage), strict=True))
     name = estimator.id or "id"
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
@@ -46,9 +43,19 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
         return _forecasts(estimator, name, ids, said, ends)
     found = pd.DataFrame({name: ids, "prediction": said})
     if isinstance(estimator, LeapClassifier):
-        shares = softmax(raw.astype(np.float64)).T
-        return found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares, strict=True)})
+        shares = softmax(raw.astype(np.float64))
+        found = found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares.T, strict=True)})
+        return found if coverage is None else found.assign(set=_as_text(estimator.sets_around(shares, coverage)))
     return found.assign(**ends)
+
+
+def _as_text(sets: list[np.ndarray]) -> list[str]:
+    """Classes of each set in one cell, the most probable first.
+
+    >>> _as_text([np.array(["a", "b"]), np.array(["b"])])
+    ['a|b', 'b']
+    """
+    return ["|".join(map(str, some)) for some in sets]
 
 
 def _forecasts(estimator: LeapForecaster, name: str, ids: np.ndarray, said: np.ndarray, ends: dict) -> pd.DataFrame:

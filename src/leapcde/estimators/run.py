@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
 from leapcde.files import json_text, write_text
-from leapcde.models.baselines import baselines_for, fit_baseline
 from leapcde.models.registry import count_parameters
-from leapcde.training.fitted import FittedModel
+from leapcde.training.metrics import better
 from leapcde.training.preprocess import Preprocessor, check_labels
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
@@ -35,10 +35,25 @@ class Result(NamedTuple):
     estimator: Estimator
     metric: str
     metrics: dict[str, dict[str, float]]  # by split
+    baselines: dict[str, dict[str, dict[str, float]]]  # by name and split
     coverage: float | None  # of intervals that promise 90 %; None for classes
     parameters: int
     seconds: float
     stopped: str
+
+    @property
+    def ahead(self) -> str:
+        """A sentence, if a baseline is better than the model on the validation data; else nothing."""
+        best, mine = None, self.metrics["validation"][self.metric]
+        for name, of in self.baselines.items():
+            if better(self.metric, found := of["validation"][self.metric], mine):
+                best, mine = (name, found), found
+        if best is None:
+            return ""
+        title = KINDS[self.estimator.task][best[0]].title
+        against = f"{best[1]:.4g} against {self.metrics['validation'][self.metric]:.4g}"
+        choice = "the race did not choose it" if self.estimator.model == "auto" else "--model auto may choose it"
+        return f"A baseline is ahead on validation data: {title}, {self.metric} {against}; {choice}."
 
 
 def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = None, folder: Path | None = None) -> Result:
@@ -96,13 +111,11 @@ def open_run(folder: Path) -> tuple[DataRequest, Estimator, dict[str, Any]]:
     return request, load(folder / MODEL), settings
 
 
-def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dict[str, float]]:
-    """Test metrics of what needs no learning, by name."""
-    found, known = {}, preprocessor.encode_target(np.asarray(data.train.target))
-    for name in baselines_for(data.task):
-        model = fit_baseline(name, preprocessor.spec, known)
-        found[name] = FittedModel(preprocessor, model, name, {}).evaluate(data.test)
-    return found
+def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dict[str, dict[str, float]]]:
+    """Metrics of the baselines by name and split: what needs no neural network, and seconds."""
+    parts = {"validation": data.validation, "test": data.test}
+    made = fit_baselines(data.train, data.validation, preprocessor)
+    return {name: {split: one.evaluate(part) for split, part in parts.items()} for name, one in made.items()}
 
 
 def _judged(estimator: Estimator, data: Dataset) -> Result:
@@ -120,7 +133,9 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
         covered = float(np.mean(((low <= truth["test"]) & (truth["test"] <= high))[there]))
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
-    return Result(estimator, fitted.metric, metrics, covered, count_parameters(fitted.model), seconds, estimator.stopped_)
+    beside = baseline_metrics(data, fitted.preprocessor)
+    size = count_parameters(fitted.model)
+    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_)
 
 
 def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
@@ -130,7 +145,8 @@ def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
         "samples": {name: len(part) for name, part in data.parts.items()},
         "metric": result.metric,
         "metrics": result.metrics,
-        "baselines": baseline_metrics(data, result.estimator.fitted_.preprocessor),
+        "baselines": result.baselines,
+        "ahead": result.ahead or None,
         "coverage of 90 % intervals": result.coverage,
         "parameters": result.parameters,
         "seconds": result.seconds,

@@ -145,7 +145,7 @@ class CarriedStream(Stream):
         model, recipe, carry = self.fitted.model, self.fitted.preprocessor.recipe, self.carry
         if self.waiting is not None:
             carry = checked(_push, model, recipe, carry, self.waiting)
-        return checked(_read, model, carry)
+        return self.fitted.calibrated(np.asarray(checked(_read, model, carry)))
 
 
 @eqx.filter_jit

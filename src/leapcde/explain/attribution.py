@@ -101,7 +101,8 @@ def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, s
     index = fitted.raw(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
     chosen = np.eye(len(classes), dtype=np.float32)[index]
     others = (1 - chosen) / (len(classes) - 1)
-    return chosen - others, f"added to the score of {'the predicted class' if of is None else of}"
+    unit = 1.0 if fitted.calibration is None else np.float32(fitted.calibration.temperature)
+    return (chosen - others) / unit, f"added to the score of {'the predicted class' if of is None else of}"
 
 
 def _forecast_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:

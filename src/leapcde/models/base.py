@@ -32,6 +32,12 @@ class Spec:
     static: int = 0
     span: float = 1.0  # the longest sample's duration, in typical gaps
     recipe: Recipe = field(default_factory=Recipe)  # how the path X is made, for models that make another one
+    ahead: tuple[float, ...] = ()  # typical gaps from a sample's end to each forecast; nothing: one after the other
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """`ahead`, spelled out."""
+        return self.ahead or tuple(1.0 + k for k in range(self.output[0]))
 
     def to_json(self) -> dict[str, Any]:
         """As a file holds it."""
@@ -40,7 +46,14 @@ class Spec:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Spec:
         """Back from `to_json`."""
-        return cls(**{**data, "output": tuple(data["output"]), "recipe": Recipe(**data.get("recipe", {}))})
+        return cls(
+            **{
+                **data,
+                "output": tuple(data["output"]),
+                "recipe": Recipe(**data.get("recipe", {})),
+                "ahead": tuple(data.get("ahead", ())),
+            }
+        )
 
 
 class Output(NamedTuple):

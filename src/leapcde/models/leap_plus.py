@@ -29,14 +29,15 @@ Y drives z, at knots s_0 … s_K that are even in a sample's own time, or at the
     uˡ   = uˡ⁻¹ + W_o (z ⊙ silu(W_g a))             a = κ ∗ rms(uˡ⁻¹), a kernel for each channel
     z_k  = (1 − λ_k) z_{k−1} + √λ_k W_v a_k         λ = σ(W_λ a)
 
-Half of z runs from the start and half from the end; if `causal`, all of it from the start, and
-nothing looks ahead. What is read is [end, mean, max] of rms(uᴸ) over the knots.
+Half of z runs from the start and half from the end. What is read is [end, mean, max] of rms(uᴸ).
+If `causal`, nothing looks ahead: X holds each channel's last value, Y knows what was before t, the
+knots are the rows and all of z runs from the start; then it can be streamed, a row at a time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -47,19 +48,19 @@ from jaxtyping import Array, Float
 from leapcde.models.base import Model, Output, Spec, make_head
 from leapcde.models.options import Share, Whole, option
 from leapcde.models.registry import register
+from leapcde.nn.between import Between
 from leapcde.nn.blocks import Block, dropped, pooled, rms, shifted
-from leapcde.nn.dense import MLP, Dense
+from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.nn.onward import Onward
-from leapcde.paths.batch import Batch, Hidden
+from leapcde.paths.batch import Batch
 from leapcde.paths.interpolation import Interpolation
-from leapcde.paths.neighbours import around, counted
+from leapcde.paths.neighbours import counted, with_row
 from leapcde.paths.path import CubicPath, join_linear, two_knots
 from leapcde.paths.transform import averaged, clock_path
 
 NEAR = 3  # knots of Y that the first layer sees around each
 SIDE = 3  # observations before, and after, that the path looks at
-ASKED = 32  # hidden rows of a sample at which a step asks for Y
 DRAWN = 8  # points of every gap at which Y is drawn
 
 
@@ -75,8 +76,9 @@ class LeapPlusOptions:
     alpha: float = option(1.0, "weight of the path's error at what is hidden, and at what follows")
     beta: float = option(0.1, "weight of the path's spread")
     learned: bool = option(True, "False: Y = X, which stands still beyond its end")
-    causal: bool = option(False, "nothing looks ahead; X must be causal too")
+    causal: bool = option(False, "nothing looks ahead, and it can be streamed; knots are the rows")
     linear_start: bool = option(False, "A and b start as least squares on the training rows")
+    pooling: bool = option(True, "False: only the end of u is read, not its mean and maximum")
     dropout: Share = option(0.1, "share of z's channels left out in a training step")
 
 
@@ -89,7 +91,7 @@ class LeapPlusOptions:
     revision=4,  # 1 and 2 were LEAP with Y = X + m(h); 3 started its path at the last row only
 )
 class LeapPlus(Model):
-    m: MLP
+    Y: Between
     W: Dense
     blocks: list[Block]
     norm: Float[Array, " state"]
@@ -97,7 +99,8 @@ class LeapPlus(Model):
     head: Head | None
 
     values: int = eqx.field(static=True)
-    horizon: int = eqx.field(static=True)
+    read: int = eqx.field(static=True)  # how much of [end, mean, max] is
+    ahead: tuple[float, ...] = eqx.field(static=True)  # typical gaps from the end to each forecast
     span: float = eqx.field(static=True)
     options: LeapPlusOptions = eqx.field(static=True)
 
@@ -106,20 +109,21 @@ class LeapPlus(Model):
 
     def __init__(self, spec: Spec, options: LeapPlusOptions, *, key):
         o, C, keys = options, spec.values, iter(jax.random.split(key, options.depth + 6))
-        sizes = (4 * SIDE * C, o.path_width, o.path_width, 6 * C)
-        self.m = MLP(sizes, ("silu", "silu", "none"), key=next(keys))
+        self.span = max(spec.span, 1e-12)
+        path = {"width": o.path_width, "span": self.span, "learned": o.learned, "causal": o.causal}
+        self.Y = Between(C, SIDE, **path, key=next(keys))
         inputs = 2 * NEAR * C + 4 * C + 1 + spec.static
         self.W = Dense(inputs, o.hidden, key=next(keys), gain=3**0.5)
         new_block = lambda: Block(o.hidden, key=next(keys), kernel=o.kernel, causal=o.causal)
         self.blocks = [new_block() for _ in range(o.depth)]
         self.norm = jnp.ones(o.hidden)
+        self.read = 3 * o.hidden if o.pooling else o.hidden
         forecasts, first, second = spec.task == "forecasting" and o.learned, next(keys), next(keys)
         flow = {"size": o.flow, "width": o.flow_width, "keys": (first, second)}
-        self.onward = Onward(C, SIDE, 3 * o.hidden, **flow) if forecasts else None
+        self.onward = Onward(C, SIDE, self.read, **flow) if forecasts else None
         head = {"key": second, "anchored": True}
-        self.head = None if forecasts else make_head(spec, 3 * o.hidden, **head)
-        self.values, self.horizon, self.options = C, spec.output[0], options
-        self.span = max(spec.span, 1e-12)
+        self.head = None if forecasts else make_head(spec, self.read, **head)
+        self.values, self.ahead, self.options = C, spec.asked, options
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
@@ -127,80 +131,56 @@ class LeapPlus(Model):
         if self.head is not None:
             return Output(self.head(z, batch.obs), self.L_Y(batch, keys[1]))
         assert self.onward is not None
-        return Output(self.onward(batch, z, self.horizon), self.L_Y(batch, keys[1]))
-
-    def Y(self, batch: Batch, t, X=None):
-        """Y(t), log s(t) and the logarithms of the gaps before and after t.
-
-        `X` is what Y corrects, where that is not X(t) itself but its mean around t.
-        """
-        Xt = batch.X.evaluate(t)[..., -self.values :]
-        base = Xt if X is None else X
-        x, gap, there = around(batch.obs, t, SIDE, causal=self.options.causal)
-        x = jnp.where(there, x - Xt[:, :, None], 0.0)  # all relative to X
-        gap = jnp.where(there, gap, 4 * self.span)
-        before, after, g0, g1 = x[:, :, 0], x[:, :, SIDE], gap[:, :, 0], gap[:, :, SIDE]
-        gaps = jnp.log1p(g0), jnp.log1p(g1)
-        if not self.options.learned:
-            return base, jnp.zeros_like(Xt), *gaps
-        line = (g1 * before + g0 * after) / jnp.maximum(g0 + g1, 1e-6)
-        line = jnp.where(there[:, :, 0] & there[:, :, SIDE], line, 0.0)
-        inputs = jnp.concatenate([x, jnp.log1p(gap)], -2).reshape(*t.shape, -1)
-        *w, v, log_s = jnp.split(self.m(inputs), 6, -1)
-        c = [line, before, after, -Xt]
-        r, d = 1 - jnp.exp(-jnp.minimum(g0, g1)), deviation(c[:3]) + 1e-3
-        mixed = sum(share * one for share, one in zip(shares(w), c, strict=True))
-        return base + r * (mixed + d * v), jnp.log(d * r + 1e-3) + log_s, *gaps
+        return Output(self.onward(batch, z, jnp.asarray(self.ahead), self.reach), self.L_Y(batch, keys[1]))
 
     def L_Y(self, batch: Batch, key):
         """Eq. 11, in training: at what was hidden between observations, and at what follows."""
         if key is None or not self.options.learned:
             return jnp.zeros(())
-        L = 0.0 if batch.hidden is None else self.L_between(batch, batch.hidden, key)
-        L += 0.0 if self.onward is None else self.onward.error(batch, self.horizon, key)
+        L = 0.0 if batch.hidden is None else self.Y.error(batch, batch.hidden, self.options.beta, key)
+        L += 0.0 if self.onward is None else self.onward.error(batch, self.ahead, key)
         return self.options.alpha * jnp.asarray(L)
-
-    def L_between(self, batch: Batch, hidden: Hidden, key):
-        """At some of the rows that were hidden, in units of the error of X there."""
-        some = jax.random.uniform(key, batch.obs.times.shape) * (0.5 + hidden.mask.max(-1))
-        index = lax.top_k(some, min(ASKED, some.shape[1]))[1]
-        t = jnp.take_along_axis(batch.obs.times, index, 1)
-        x, mask = (jnp.take_along_axis(a, index[..., None], 1) for a in hidden)
-        Y, log_s, *_ = self.Y(batch, t)
-        far = lambda path: jnp.sum(mask * (path - x) ** 2)
-        relative = far(Y) / (far(batch.X.evaluate(t)[..., -self.values :]) + 1e-6)
-        off = lax.stop_gradient(Y - x) ** 2 * jnp.exp(-2 * log_s)
-        log_p = jnp.sum(mask * (-2 * jnp.log1p(off / 3) - log_s)) / jnp.maximum(mask.sum(), 1)
-        return relative - self.options.beta * log_p
 
     def z(self, batch: Batch, key):
         """What z knows in the end: its last state, mean and maximum over the knots."""
         obs, o = batch.obs, self.options
-        if o.knots:
-            clock = clock_path(obs.times, 1.0, o.knots)
-            t, valid = obs.times[:, :1] + clock.times, jnp.ones((1, 1, 1))
-            X = averaged(batch.X, clock).values[..., -self.values :]
-        else:  # padding stands still in time
-            t, X = obs.times, None
-            valid = jnp.diff(t, axis=1, prepend=t[:, :1] - 1)[..., None] > 0
-        # m learns from what is hidden and not from the task; observations count all the same.
-        untaught = eqx.tree_at(lambda model: model.m, self, lax.stop_gradient(self.m))
-        seen = jnp.log1p(counted(obs, t)), *untaught.Y(batch, t, X)
+        t, X, valid = self.knots(batch)
+        # Y learns from what is hidden and not from the task; observations count all the same.
+        seen = jnp.log1p(counted(obs, t)), *lax.stop_gradient(self.Y)(batch, t, X)
         # From here on the knots come first: all that runs along them is cheapest so.
         valid, density, Y, *more = (jnp.moveaxis(a, 1, 0) for a in (valid.astype(t.dtype), *seen))
         dY = jnp.diff(Y, axis=0, prepend=Y[:1])
         near = shifted(jnp.concatenate([Y, dY], -1) * valid, NEAR, causal=o.causal)
-        still = jnp.concatenate([obs.times[:, -1:] / self.span, obs.static], -1)
-        still = jnp.broadcast_to(still, (*Y.shape[:2], still.shape[-1]))
-        u = self.W(jnp.concatenate([*near, density, *more, still], -1))
+        now = t.T if o.causal else obs.times[:, -1]  # who may look ahead knows how long it all takes
+        now = jnp.broadcast_to(now / self.span, Y.shape[:2])[..., None]
+        static = jnp.broadcast_to(obs.static, (*Y.shape[:2], obs.static.shape[-1]))
+        u = self.W(jnp.concatenate([*near, density, *more, now, static], -1))
         keys = [None] * o.depth if key is None else jax.random.split(key, o.depth)
         for block, k in zip(self.blocks, keys, strict=True):
             u = u + dropped(block(u, valid, o.causal), o.dropout, k)
-        return pooled(rms(u, self.norm), valid)
+        return pooled(rms(u, self.norm), valid)[:, : self.read]
+
+    def knots(self, batch: Batch):
+        """Times of the knots, the mean of X around each where they are not the rows, and which of them count."""
+        t = batch.obs.times
+        if not self.options.knots or self.options.causal:  # padding stands still in time
+            return t, None, jnp.diff(t, axis=1, prepend=t[:, :1] - 1)[..., None] > 0
+        clock = clock_path(t, 1.0, self.options.knots)
+        X = averaged(batch.X, clock).values[..., -self.values :]
+        return t[:, :1] + clock.times, X, jnp.ones((1, 1, 1))
+
+    @property
+    def reach(self) -> float:
+        """How far the path goes on beyond the end of a sample, in typical gaps."""
+        return 0.0 if self.onward is None else self.ahead[-1]
 
     def learned_at(self, batch: Batch, t):
-        """Y at times within the samples."""
-        return self.Y(batch, t)[0]
+        """Y at any times: between the observations, and beyond them where the path goes on."""
+        Y, end = self.Y(batch, t)[0], batch.obs.times[:, -1:]
+        if self.onward is None:
+            return Y
+        beyond = self.onward(batch, self.z(batch, None), jnp.maximum(t - end, 0.0), self.reach)
+        return jnp.where((t > end)[..., None], beyond, Y)
 
     def learned_path(self, batch: Batch) -> CubicPath:
         """Y, in the time of the observations, with straight lines between points of every gap."""
@@ -213,28 +193,67 @@ class LeapPlus(Model):
         """Where it is asked for, with the closed form of the linear part of f."""
         if self.onward is None or not self.options.linear_start:
             return self
-        return eqx.tree_at(lambda model: model.onward, self, self.onward.linear(train))
+        return eqx.tree_at(lambda model: model.onward, self, self.onward.linear(train, self.ahead))
 
     def regularised(self):
         return self.blocks
 
+    # Streaming, one row at a time, if `causal` ------------------------------------------------
+
+    def begin(self, batch: Batch) -> Arrived:
+        B, C = batch.obs.values.shape[0], self.values
+        held = tuple(jnp.zeros((B, SIDE, C), self.norm.dtype) for _ in range(3))
+        nothing = [block.nothing(B) for block in self.blocks]
+        still = jnp.zeros((B, self.norm.size), self.norm.dtype)
+        read = jnp.zeros(()), still, still, still - jnp.inf
+        before = Arrived(held, jnp.zeros((NEAR, B, 2 * C), self.norm.dtype), nothing, read)
+        return self.arrive(before, batch, 0)
+
+    def advance(self, state: Arrived, batch: Batch) -> Arrived:
+        return self.arrive(state, batch, 1)
+
+    def answer(self, state: Arrived, batch: Batch):
+        rows, end, total, most = state.read
+        z = jnp.concatenate([end, total / rows, most], -1)[:, : self.read]
+        if self.head is not None:
+            return self.head(z, batch.obs)
+        assert self.onward is not None
+        return self.onward.go_on(state.held, batch.obs.times[:, -1:], z, jnp.asarray(self.ahead), self.reach)
+
+    def arrive(self, state: Arrived, batch: Batch, row: int) -> Arrived:
+        """What z knows when one more row is there; step by step what `z` does with all of them."""
+        obs, C = batch.obs, self.values
+        t, x, mask = obs.times[:, row, None], obs.values[:, row], obs.mask[:, row]
+        held = with_row(state.held, (jnp.broadcast_to(t, x.shape), x, mask))
+        times, x, there = (jnp.concatenate([a, 0 * a], 1)[:, None] for a in held)
+        Xt = self.Y.held(x, there)
+        seen = self.Y.mixed(Xt, Xt, x, jnp.abs(t[..., None, None] - times), there > 0)
+        Y, *more = (a[:, 0] for a in seen)
+        count, _, total, most = state.read
+        dY = jnp.where(count > 0, Y - state.near[-1, :, :C], 0.0)
+        near = jnp.concatenate([state.near[1:], jnp.concatenate([Y, dY], -1)[None]])
+        u = self.W(jnp.concatenate([*near, jnp.log1p(mask), *more, t / self.span, obs.static], -1))
+        blocks = []
+        for block, before in zip(self.blocks, state.blocks, strict=True):
+            after, added = block.arrive(before, u)
+            u = u + added
+            blocks.append(after)
+        end = rms(u, self.norm)
+        return Arrived(held, near, blocks, (count + 1, end, total + end, jnp.maximum(most, end)))
+
     def streaming_problem(self, interpolation: Interpolation) -> str:
+        if self.options.causal:
+            return ""
         return (
-            "'leap+' needs the whole path X for its answer, so it cannot be streamed; "
-            "fit with model='leap' and a causal path (interpolation='hermite' or 'rectilinear') for that"
+            "'leap+' looks at the whole series, so it cannot be streamed; fit with "
+            "options={'causal': True} for one that never looks ahead (--option causal=true)"
         )
 
 
-def shares(w: list) -> list:
-    """Softmax of w and X's own 2, without X's. A list: XLA adds up along a short axis slowly."""
-    most = jnp.maximum(2.0, jax.tree.reduce(jnp.maximum, w))
-    w = [jnp.exp(x - most) for x in w]
-    total = sum(w) + jnp.exp(2.0 - most)
-    return [x / total for x in w]
+class Arrived(NamedTuple):
+    """What a stream carries from row to row."""
 
-
-def deviation(c: list):
-    """How far some values and zero are apart."""
-    mean = sum(c) / (len(c) + 1)
-    squares = mean**2 + sum((x - mean) ** 2 for x in c)
-    return jnp.sqrt(squares / (len(c) + 1) + 1e-12)  # whose slope at zero is finite
+    held: Any  # each channel's latest observations: times, values, and whether there are so many
+    near: Any  # (Y, dY) at the last knots
+    blocks: list  # of each block, what κ spans, and z
+    read: tuple  # how many rows; end, sum and maximum of rms(uᴸ)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from leapcde.errors import meant
+
 T = TypeVar("T")
 
 
@@ -83,7 +85,7 @@ def problem_with(name: str, value: Any, known: dict[str, Option]) -> str:
     'option hidden=0: give a whole number above 0'
     """
     if name not in known:
-        return f"no option {name!r}; it has: {', '.join(known)}"
+        return f"no option {name!r}; {meant(name, known)}it has: {', '.join(known)}"
     rule = rule_of(known[name].kind)
     return "" if rule.fits(value) else f"option {name}={value!r}: give {rule.wanted}"
 

@@ -6,6 +6,8 @@ itself goes on from h(t_{i−1}), so that its integrals add up to one along the 
 
 `layers+…` puts learnable layers ahead of a model, the ablation that asks whether any learned change of the input would do:
 x′_i = x_i's row through a point-wise network, D_x → D_x; then the path through x′, and the model, as ever.
+
+`leap+:gru-ode` puts GRU-ODE where LEAP+ has its gated linear equations, on the same learned path: which of the two does it?
 """
 
 from __future__ import annotations
@@ -16,16 +18,19 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from leapcde.models.base import Model, Output, Spec
+from leapcde.models.gru_ode import GRUODE, GRUODEOptions
 from leapcde.models.leap import Leap, LeapOptions
+from leapcde.models.leap_plus import LeapPlus, LeapPlusOptions
 from leapcde.models.options import option
 from leapcde.models.registry import MODELS, register
 from leapcde.nn.dense import MLP
 from leapcde.nn.losses import path_loss
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import Interpolation
-from leapcde.paths.path import CubicPath, join_linear
+from leapcde.paths.path import CubicPath, join_linear, two_knots
 from leapcde.solve.integrate import solve
 from leapcde.solve.trace import draw_probe, value_and_divergence
 
@@ -100,6 +105,41 @@ class RestartLeap(Model):
 
     def streaming_problem(self, interpolation: Interpolation) -> str:
         return self.leap.streaming_problem(interpolation)
+
+
+@register(
+    "leap+:gru-ode",
+    summary="GRU-ODE on LEAP+'s learned path",
+    reference="ablation of leap+",
+    tags=("continuous", "path", "learned-path"),
+    variant=True,
+)
+class GRUODEOnPath(Model):
+    path: LeapPlus
+    gru: GRUODE
+
+    Options = LeapPlusOptions
+
+    def __init__(self, spec: Spec, options: LeapPlusOptions, *, key):
+        a, b = jax.random.split(key)
+        path, unread = LeapPlus(spec, replace(options, depth=0), key=a), ("W", "norm", "head", "onward")
+        parts = lambda model: [getattr(model, name) for name in unread]
+        self.path = eqx.tree_at(parts, path, [None] * len(unread), is_leaf=lambda leaf: leaf is None)
+        self.gru = GRUODE(spec, GRUODEOptions(hidden=2 * options.hidden), key=b)
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        t, X, _ = self.path.knots(batch)
+        Y = lax.stop_gradient(self.path.Y)(batch, t, X)[0]  # as in LEAP+, it learns from what is hidden
+        along = jnp.concatenate([batch.X.evaluate(t)[..., : -self.path.values], Y], -1)
+        prediction = self.gru(Batch(batch.obs, join_linear(*map(two_knots, (t, along))))).prediction
+        return Output(prediction, self.path.L_Y(batch, key))
+
+    def learned_path(self, batch: Batch) -> CubicPath:
+        """Y, in the time of the observations."""
+        return self.path.learned_path(batch)
+
+    def regularised(self):
+        return self.gru
 
 
 class LearnableLayers(Model):

@@ -35,12 +35,29 @@ class Block(eqx.Module):
         self.W_o = Dense(state, state, key=b, gain=0.5)
 
     def __call__(self, u: Float[Array, "knots batch state"], valid, causal: bool) -> Float[Array, "knots batch state"]:
-        near = shifted(rms(u, self.norm) * valid, len(self.κ), causal=causal)
-        a = sum((x * w for x, w in zip(near, self.κ, strict=True)), start=jnp.zeros(()))
-        λ, v, gate = jnp.split(self.W(a), 3, -1)
-        λ = jax.nn.sigmoid(λ) * valid  # behind a sample's end, z stands still
+        λ, v, gate = self.gates(shifted(rms(u, self.norm) * valid, len(self.κ), causal=causal))
+        λ = λ * valid  # behind a sample's end, z stands still
         z = linear_scan(1 - λ, jnp.sqrt(λ + 1e-12) * v * valid, causal=causal)
         return self.W_o(z * jax.nn.silu(gate))
+
+    def arrive(self, state: tuple, u: Float[Array, "batch state"]) -> tuple[tuple, Float[Array, "batch state"]]:
+        """One more knot, from rms(u) of those before and z, which `nothing` begins with; as `__call__`, if causal."""
+        before, z = state
+        near = jnp.concatenate([before, rms(u, self.norm)[None]])
+        λ, v, gate = self.gates(list(near))
+        z = (1 - λ) * z + jnp.sqrt(λ + 1e-12) * v
+        return (near[1:], z), self.W_o(z * jax.nn.silu(gate))
+
+    def nothing(self, batch: int) -> tuple:
+        """The state before the first knot."""
+        width, size = self.κ.shape
+        return jnp.zeros((width - 1, batch, size), self.κ.dtype), jnp.zeros((batch, size), self.κ.dtype)
+
+    def gates(self, near: list):
+        """λ, W_v a and W_g a, from rms(u) at the knots that κ spans."""
+        a = sum((x * w for x, w in zip(near, self.κ, strict=True)), start=jnp.zeros(()))
+        λ, v, gate = jnp.split(self.W(a), 3, -1)
+        return jax.nn.sigmoid(λ), v, gate
 
 
 def shifted(x, width: int, *, causal: bool) -> list:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -33,19 +35,20 @@ class Onward(eqx.Module):
         self.f = Flow(values + size, width, key=keys[1])
         self.values, self.side = values, side
 
-    def __call__(self, batch: Batch, z: Float[Array, "batch state"], horizon: int) -> Float[Array, "batch horizon values"]:
-        """Y at 1, …, horizon typical gaps after the end of each sample."""
-        obs, steps = batch.obs, horizon + SPARE
-        seen, end = obs.mask.max(-1) > 0, obs.times[:, -1:]
-        t_L = jnp.max(jnp.where(seen, obs.times, obs.times[:, :1]), 1, keepdims=True)
-        dt = jnp.maximum(1.0, (end - t_L + horizon) / steps)
-        Y = self.path(self.h([a[:, -1] for a in latest(obs, self.side)], z), dt, steps)
-        return Y.evaluate(end - t_L + 1.0 + jnp.arange(horizon))
+    def __call__(self, batch: Batch, z: Float[Array, "batch state"], ahead, reach: float) -> Float[Array, "batch times values"]:
+        """Y `ahead` of the end of each sample, (times,) or (batch, times) in typical gaps, up to `reach`."""
+        return self.go_on([a[:, -1] for a in latest(batch.obs, self.side)], batch.obs.times[:, -1:], z, ahead, reach)
+
+    def go_on(self, last, end, z: Float[Array, "batch state"], ahead, reach: float) -> Float[Array, "batch times values"]:
+        """The same, from the latest observations of each channel (times, values, there)."""
+        t_L, steps = jnp.max(last[0][:, 0], -1, keepdims=True), ceil(reach) + SPARE
+        dt = jnp.maximum(1.0, (end - t_L + reach) / steps)
+        return self.path(self.h(last, z), dt, steps).evaluate(end - t_L + ahead)
 
     def h(self, last, z=None) -> Float[Array, "batch state"]:
         """h at an observation, from the latest of each channel (times, values, there), and from z where it is known."""
         t, x, there = last
-        slopes = jnp.where(there, (x[:, :1] - x) / jnp.maximum(t[:, :1] - t, 1e-3), 0.0)[:, 1:]
+        slopes = jnp.where(there > 0, (x[:, :1] - x) / jnp.maximum(t[:, :1] - t, 1e-3), 0.0)[:, 1:]
         known = jnp.concatenate([x[:, 0], slopes.reshape(len(x), -1)], -1)
         z = jnp.zeros((len(x), len(self.φ.weight) - known.shape[-1]), x.dtype) if z is None else z
         return jnp.concatenate([x[:, 0], self.φ(jnp.concatenate([known, z], -1))], -1)
@@ -57,36 +60,39 @@ class Onward(eqx.Module):
         t = jnp.broadcast_to(dt * jnp.arange(steps + 1.0), (len(h), steps + 1))
         return join_linear(t, jnp.moveaxis(Y, 0, 1))
 
-    def error(self, batch: Batch, horizon: int, key) -> Float[Array, ""]:
+    def error(self, batch: Batch, ahead: tuple[float, ...], key) -> Float[Array, ""]:
         """mean ‖Y − x‖² at the rows after some observations at which the path starts, not knowing of anything later."""
-        obs = batch.obs
-        times, x, mask = with_target(batch)
+        obs, reach = batch.obs, ceil(ahead[-1])
+        times, x, mask = with_target(batch, ahead)
         some = jax.random.uniform(key, obs.times.shape) * (0.5 + obs.mask.max(-1))
         s = lax.top_k(some, min(STARTS, some.shape[1]))[1]
         each = lambda a, i: jnp.take_along_axis(a, i.reshape(*i.shape, *[1] * (a.ndim - 2)), 1)
         flat = lambda a: a.reshape(-1, *a.shape[2:])
         last = [flat(each(a, s)) for a in latest(obs, self.side)]
-        Y = self.path(self.h(last), jnp.ones(()), horizon)
-        after = jnp.minimum(s[..., None] + 1 + jnp.arange(horizon), times.shape[1] - 1).reshape(len(s), -1)
-        x, mask = (each(a, after).reshape(s.size, horizon, -1) for a in (x, mask))
-        since = each(times, after).reshape(s.size, horizon) - flat(each(obs.times, s))[:, None]
-        mask = mask * ((since > 0) & (since <= horizon))[..., None]
+        Y = self.path(self.h(last), jnp.ones(()), reach)
+        after = jnp.minimum(s[..., None] + 1 + jnp.arange(reach), times.shape[1] - 1).reshape(len(s), -1)
+        x, mask = (each(a, after).reshape(s.size, reach, -1) for a in (x, mask))
+        since = each(times, after).reshape(s.size, reach) - flat(each(obs.times, s))[:, None]
+        mask = mask * ((since > 0) & (since <= reach))[..., None]
         return jnp.sum(mask * (Y.evaluate(since) - x) ** 2) / jnp.maximum(mask.sum(), 1)
 
-    def linear(self, train: list[Batch]) -> Onward:
+    def linear(self, train: list[Batch], ahead: tuple[float, ...]) -> Onward:
         """With A, b such that x_{i+1} ≈ x_i + (x_i A + b)(t_{i+1} − t_i) on the training rows; if not trained yet."""
         if self.f.A.any():
             return self
-        (A, b), C = least_squares(train), self.values
+        (A, b), C = least_squares(train, ahead), self.values
         A, b = self.f.A.at[:C, :C].set(A), self.f.b.at[:C].set(b)
         return eqx.tree_at(lambda onward: (onward.f.A, onward.f.b), self, (A, b))
 
 
-def with_target(batch: Batch):
+def with_target(batch: Batch, ahead: tuple[float, ...]):
     """Times, values and mask of all rows, hidden ones too, and behind them of those that are to be forecast."""
     obs, hidden, join = batch.obs, batch.hidden, lambda a, b: jnp.concatenate([a, b], 1)
     values, mask = (obs.values, obs.mask) if hidden is None else (hidden.values, obs.mask + hidden.mask)
     known = ~jnp.isnan(obs.target)
-    ahead = obs.times[:, -1:] + 1.0 + jnp.arange(obs.target.shape[1])
     values = join(values, jnp.where(known, obs.target, 0.0))
-    return join(obs.times, ahead), values, join(mask, known.astype(mask.dtype))
+    return (
+        join(obs.times, obs.times[:, -1:] + jnp.asarray(ahead, obs.times.dtype)),
+        values,
+        join(mask, known.astype(mask.dtype)),
+    )

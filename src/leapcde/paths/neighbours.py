@@ -30,8 +30,7 @@ def latest(obs: Padded, count: int, *, reverse: bool = False):
     rows = jnp.broadcast_to(obs.times[..., None], obs.values.shape), obs.values, obs.mask
 
     def step(held, row):
-        pushed = (jnp.concatenate([new[:, None], h[:, :-1]], 1) for new, h in zip(row, held, strict=True))
-        held = tuple(jnp.where(row[2][:, None] > 0, new, h) for new, h in zip(pushed, held, strict=True))
+        held = with_row(held, row)
         return held, held
 
     empty = jnp.zeros((len(obs.values), count, obs.values.shape[-1]), obs.values.dtype)
@@ -39,6 +38,12 @@ def latest(obs: Padded, count: int, *, reverse: bool = False):
     _, found = lax.scan(step, (empty,) * 3, first, reverse=reverse)
     t, x, there = (jnp.moveaxis(a, 0, 1) for a in found)
     return t, x, there > 0
+
+
+def with_row(held, row):
+    """The latest observations of each channel, (batch, count, channels), when one more row came: its time, value and mask."""
+    pushed = (jnp.concatenate([new[:, None], h[:, :-1]], 1) for new, h in zip(row, held, strict=True))
+    return tuple(jnp.where(row[2][:, None] > 0, new, h) for new, h in zip(pushed, held, strict=True))
 
 
 def counted(obs: Padded, t):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +13,16 @@ from leapcde.paths.batch import Batch
 MOST = 1.5  # typical gaps: rows that lie further apart tell little of a rate
 
 
-def least_squares(train: Iterable[Batch], penalty: float = 1e-6):
-    """A, b of x_{i+1} ≈ x_i + (x_i A + b) gap, from all rows and targets that follow each other and are all there."""
+def least_squares(train: Iterable[Batch], ahead: Sequence[float], penalty: float = 1e-6):
+    """A, b of x_{i+1} ≈ x_i + (x_i A + b) gap, from all rows and targets that follow each other and are all there.
+
+    Targets lie `ahead` of a sample's end.
+    """
     AA, AB = np.zeros((1, 1)), np.zeros((1, 1))
     for batch in train:
         obs = jax.tree.map(np.asarray, batch.obs)
-        ahead = obs.times[:, -1:] + 1 + np.arange(obs.target.shape[1])
-        t, x = np.concatenate([obs.times, ahead], 1), np.concatenate([obs.values, np.nan_to_num(obs.target)], 1)
+        t = np.concatenate([obs.times, obs.times[:, -1:] + np.asarray(ahead, obs.times.dtype)], 1)
+        x = np.concatenate([obs.values, np.nan_to_num(obs.target)], 1)
         there = np.concatenate([obs.mask, ~np.isnan(obs.target)], 1).min(-1) > 0
         gap = np.diff(t, axis=1)
         use = there[:, :-1] & there[:, 1:] & (gap > 0) & (gap < MOST)

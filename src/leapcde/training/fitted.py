@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,40 @@ from leapcde.models.registry import MODELS, build, options_of
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.training.config import TrainConfig
 from leapcde.training.loop import Trained, fit
-from leapcde.training.metrics import main_metric, measure, softmax
+from leapcde.training.metrics import frequencies, main_metric, measure, softmax
 from leapcde.training.predict import checked, predict
 from leapcde.training.preprocess import Preprocessor, check_finite, warn_far, warn_unseen
 
 
 @dataclass(frozen=True)
-class FittedModel:
-    """A model and its preprocessor. `save` writes one safetensors file; `FittedModel.load` reads it anywhere."""
+class Calibration:
+    """Class scores of a model -> scores whose softmax says how often each class is the true one.
+
+    >>> Calibration(2.0, (0.0, 1.0))(np.array([[0.0, 4.0]])).tolist()
+    [[0.0, 3.0]]
+    """
+
+    temperature: float = 1.0
+    bias: tuple[float, ...] = (0.0,)  # of each class, or one for all
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return scores.astype(np.float64) / self.temperature + np.array(self.bias)
+
+
+class Fitted(ABC):
+    """What has learned and answers in the units of the data: a model, a baseline, or several of them together."""
 
     preprocessor: Preprocessor
-    model: Model
     name: str
     options: dict[str, Any]
+
+    @abstractmethod
+    def outputs(self, series: Series) -> np.ndarray:
+        """What `raw` says, of data like that of training: nothing is checked or warned about."""
+
+    def new_outputs(self, series: Series) -> np.ndarray:
+        """What `raw` says, of any data."""
+        return self.outputs(series)
 
     def predict(self, series: Series) -> np.ndarray:
         """Labels, numbers, or future values (sample, horizon, channel) in the units of the data."""
@@ -44,10 +66,10 @@ class FittedModel:
         return softmax(self.raw(series).astype(np.float64))
 
     def raw(self, series: Series) -> np.ndarray:
-        """What the model says before it is decoded: class scores (logits), or standardised values."""
+        """What the model says before it is decoded: class scores (calibrated logits), or standardised values."""
         warn_unseen(series)
         warn_far(series, self.preprocessor)
-        found = predict(self.model, self.preprocessor.encode(replace(series, target=None), round_to=8))
+        found = self.new_outputs(replace(series, target=None))
         check_finite(found, series, self.preprocessor)
         return found
 
@@ -60,23 +82,43 @@ class FittedModel:
         """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
         return self.judge(self.outputs(series), series)
 
-    def outputs(self, series: Series) -> np.ndarray:
-        """What `raw` says, of data like that of training: nothing is checked or warned about."""
-        return predict(self.model, self.encode(series))
-
-    def encode(self, series: Series) -> list[Bucket]:
-        """Data like that of training, as the model eats it."""
-        return self.preprocessor.encode(series, waste=self.model.waste)
-
     def judge(self, outputs: np.ndarray, series: Series) -> dict[str, float]:
         """Metrics of outputs that are there already, in the units of `evaluate`."""
         if series.target is None:
             raise InputError("evaluating needs targets")
         preprocessor = self.preprocessor
-        found = measure(preprocessor.task, outputs, preprocessor.encode_target(np.asarray(series.target)))
+        target = preprocessor.encode_target(np.asarray(series.target))
+        found = measure(preprocessor.task, outputs, target)
+        if preprocessor.task == "classification":
+            return found | frequencies(softmax(outputs.astype(np.float64)), target)
         if preprocessor.task == "regression":
             found = {"mse": found["mse"] * preprocessor.target_std**2, "mae": found["mae"] * preprocessor.target_std}
         return found
+
+
+@dataclass(frozen=True)
+class FittedModel(Fitted):
+    """A model and its preprocessor. `save` writes one safetensors file; `FittedModel.load` reads it anywhere."""
+
+    preprocessor: Preprocessor
+    model: Model
+    name: str
+    options: dict[str, Any]
+    calibration: Calibration | None = None  # of class scores; learned after training, on data that was held out
+
+    def outputs(self, series: Series) -> np.ndarray:
+        return self.calibrated(predict(self.model, self.encode(series)))
+
+    def new_outputs(self, series: Series) -> np.ndarray:
+        return self.calibrated(predict(self.model, self.preprocessor.encode(series, round_to=8)))
+
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """The model's scores, corrected by what held-out data taught about them."""
+        return scores if self.calibration is None else self.calibration(scores)
+
+    def encode(self, series: Series) -> list[Bucket]:
+        """Data like that of training, as the model eats it."""
+        return self.preprocessor.encode(series, waste=self.model.waste)
 
     def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid from its start to its end, in the units of the data.
@@ -100,7 +142,8 @@ class FittedModel:
         }
 
     def path_at(self, series: Series, times: np.ndarray) -> np.ndarray:
-        """Y at the times asked, (sample, query) within each sample: (sample, query, channel) in the units of the data."""
+        """Y at the times asked, (sample, query) within each sample, or beyond up to `reach`: (sample, query, channel) in the
+        units of the data."""
         self._needs_path()
         data = self.preprocessor.encode(replace(series, target=None))
         starts = series.times[series.offsets[:-1], None]
@@ -109,6 +152,11 @@ class FittedModel:
         for bucket in data:
             found[bucket.samples] = np.asarray(checked(_learned_at, self.model, bucket.batch, scaled[bucket.samples]))
         return self.preprocessor.scaler.unscale(found)
+
+    @property
+    def reach(self) -> float:
+        """How long the learned path goes on beyond the end of a sample, in the units of the data; 0 if it does not."""
+        return getattr(self.model, "reach", 0.0) * self.preprocessor.scaler.time_unit
 
     def _needs_path(self) -> None:
         if not hasattr(self.model, "learned_path"):
@@ -122,6 +170,8 @@ class FittedModel:
             "options": self.options,
             "preprocessor": self.preprocessor.to_json(),
         }
+        if self.calibration is not None:
+            own["calibration"] = asdict(self.calibration)
         trees = {"model": eqx.filter(self.model, eqx.is_inexact_array), **(arrays or {})}
         save_file(Path(path), "model", trees, {**(about or {}), **own})
 
@@ -136,13 +186,15 @@ class FittedModel:
         try:
             preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
+            kept = about.get("calibration")  # absent in files from before there was one
+            calibration = None if kept is None else Calibration(kept["temperature"], tuple(kept["bias"]))
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
         before = {"time_span": None} if "revision" not in about and "time_span" in options_of(about["model"]) else {}
         options = {**before, **about["options"]}
         empty = eqx.filter_eval_shape(lambda: build(about["model"], preprocessor.spec, **options))
-        return cls(preprocessor, restore("model", empty, arrays, path), about["model"], options)
+        return cls(preprocessor, restore("model", empty, arrays, path), about["model"], options, calibration)
 
 
 def train_model(
@@ -195,11 +247,19 @@ def train_model(
 
 
 def new_model(
-    train: Series, *, task: str, model: str, options: dict[str, Any], recipe: Recipe, seed: int, classes: tuple[Any, ...] = ()
+    train: Series,
+    *,
+    task: str,
+    model: str,
+    options: dict[str, Any],
+    recipe: Recipe,
+    seed: int,
+    classes: tuple[Any, ...] = (),
+    ahead: tuple[float, ...] = (),
 ) -> FittedModel:
-    """A model that has its preprocessor from the training data, and the weights it starts with."""
+    """A model that has its preprocessor from the training data, and the weights it starts with; see `Preprocessor.learn`."""
     choose("task", task, TASKS)
-    preprocessor = Preprocessor.learn(train, task, recipe, classes)
+    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead)
     return FittedModel(preprocessor, build(model, preprocessor.spec, seed=seed, **options), model, options)
 
 
@@ -218,7 +278,7 @@ def train_further(
     encoded = start.encode(train), start.encode(validation)
     hooks = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
     trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, recipe=preprocessor.recipe, **hooks)
-    return replace(start, model=trained.model), trained
+    return replace(start, model=trained.model, calibration=None), trained
 
 
 @eqx.filter_jit

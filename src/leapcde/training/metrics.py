@@ -7,7 +7,8 @@ from scipy import special
 from sklearn import metrics as sk
 
 MAIN = {"classification": "accuracy", "binary": "auroc", "regression": "mse", "forecasting": "mse"}
-LOWER_IS_BETTER = ("mse", "mae", "loss", "val_loss")
+LOWER_IS_BETTER = ("mse", "mae", "loss", "val_loss", "brier", "ece")
+BINS = 15  # of equally many samples, in which probabilities are compared with frequencies
 
 
 def main_metric(task: str, classes: int) -> str:
@@ -35,6 +36,46 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     [[0.5, 0.5]]
     """
     return special.softmax(logits, axis=-1)
+
+
+def frequencies(probability: np.ndarray, target: np.ndarray) -> dict[str, float]:
+    """How well rows of probabilities are frequencies: Brier score and expected calibration error; 0 is best for both.
+
+    The Brier score is Σ (p − y)² over the classes, halved for two classes, as is usual. The calibration error is the
+    mean distance of probability and frequency over the `reliability` bins.
+
+    >>> frequencies(np.array([[0.5, 0.5]] * 4), np.array([0, 1, 0, 1]))
+    {'brier': 0.25, 'ece': 0.0}
+    """
+    if not np.isfinite(probability).all():
+        return {"brier": float("nan"), "ece": float("nan")}
+    classes = probability.shape[1]
+    squared = np.sum((probability - np.eye(classes)[target]) ** 2, axis=1)
+    said, came, count = reliability(probability, target)
+    ece = float(np.sum(count * np.abs(said - came)) / count.sum())
+    return {"brier": float(squared.mean()) / (2 if classes == 2 else 1), "ece": ece}
+
+
+def reliability(probability: np.ndarray, target: np.ndarray, bins: int = BINS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(mean probability, frequency, samples) in bins of equally many samples, of rising probability.
+
+    Of two classes, the second's probability and how often it came; of more, the largest and how often it was right.
+    Samples with the same probability share a bin.
+
+    >>> reliability(np.array([[0.8, 0.2], [0.8, 0.2], [0.3, 0.7], [0.3, 0.7]]), np.array([0, 1, 1, 1]))
+    (array([0.2, 0.7]), array([0.5, 1. ]), array([2., 2.]))
+    """
+    if probability.shape[1] == 2:
+        said, came = probability[:, 1], target == 1
+    else:
+        said, came = probability.max(1), probability.argmax(1) == target
+    edges = np.unique(np.quantile(said, np.arange(1, bins) / bins, method="inverted_cdf"))
+    place = np.searchsorted(edges, said)
+    count = np.bincount(place, minlength=len(edges) + 1).astype(float)
+    sums = (np.bincount(place, weights=w, minlength=len(count)) for w in (said, came))
+    used = count > 0
+    mean, share = (total[used] / count[used] for total in sums)
+    return mean, share, count[used]
 
 
 def better(name: str, new: float, old: float | None) -> bool:

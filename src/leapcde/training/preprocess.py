@@ -17,6 +17,7 @@ from leapcde.errors import InputError, LeapWarning
 from leapcde.models.base import Spec
 from leapcde.paths.batch import Bucket, Recipe, make_buckets
 
+FEW = 10  # training samples, of which a class may be missing for no other reason
 STRANGE = 1e4  # deviations from the training mean that deserve a warning
 FAR = 2.0  # a sample that lasts so many times longer than the longest of training deserves a warning
 
@@ -41,8 +42,13 @@ class Preprocessor:
         return self.spec.recipe
 
     @classmethod
-    def learn(cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = ()) -> Preprocessor:
-        """Look at the training data, and only at it. `classes` names those that this part of the data may not show."""
+    def learn(
+        cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = (), ahead: tuple[float, ...] = ()
+    ) -> Preprocessor:
+        """Look at the training data, and only at it. `classes` names those that this part of the data may not show.
+
+        `ahead` says how long after a sample's end each forecast is for; without it, they follow each other like rows.
+        """
         scaler = Scaler.fit(train)
         if train.target is None:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
@@ -52,9 +58,9 @@ class Preprocessor:
         if task == "classification":
             classes = tuple(np.unique([*train.target.tolist(), *classes]).tolist())
             if len(classes) < 2:
-                raise InputError(
-                    f"every training sample has the class {np.unique(train.target)[0]}: one class; give at least two classes"
-                )
+                few = f"too few samples: {len(train)} for training, and " if len(train) < FEW else ""
+                only = f"every training sample has the class {np.unique(train.target)[0]}"
+                raise InputError(f"{few}{only}: one class; give at least two classes")
             output = (len(classes),)
         elif task == "forecasting":
             output = tuple(train.target.shape[1:])
@@ -69,6 +75,7 @@ class Preprocessor:
             static=0 if train.static is None else train.static.shape[1],
             span=float(np.max(ends - starts) / scaler.time_unit) or 1.0,
             recipe=recipe,
+            ahead=tuple(float(x) / scaler.time_unit for x in ahead),
         )
         warn_unseen(train)
         return cls(spec, scaler, train.channels, classes, mean, std)
@@ -133,7 +140,7 @@ def check_labels(target: np.ndarray, classes: Collection[Any]) -> None:
     unknown = sorted({str(v) for v in target.tolist() if v not in classes})
     if unknown:
         raise InputError(
-            f"labels that training did not see: {', '.join(unknown)} (too rare for every split? merge or remove them); "
+            f"labels that training did not see: {', '.join(unknown)} (too few samples? merge or remove them); "
             f"known: {', '.join(map(str, classes))}"
         )
 

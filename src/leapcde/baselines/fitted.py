@@ -1,0 +1,97 @@
+"""Every baseline by name, and one that has learned: arrays, and what answers with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leapcde.baselines import forecasts, tabular
+from leapcde.baselines.trees import Arrays
+from leapcde.data.series import Series
+from leapcde.errors import choose
+from leapcde.training.fitted import Fitted
+from leapcde.training.preprocess import Preprocessor
+
+
+class Kind(NamedTuple):
+    """How a baseline learns, and how it answers in the words of a preprocessor: class scores, or standardised values."""
+
+    title: str
+    learn: Callable[[Series, Series, Preprocessor, int], Arrays]
+    answer: Callable[[Series, Preprocessor, Arrays], np.ndarray]
+
+
+KINDS: dict[str, dict[str, Kind]] = {
+    "classification": {
+        "class-prior": Kind("the class prior", tabular.class_prior, tabular.constant),
+        "logistic-regression": Kind("logistic regression on summaries", tabular.logistic, tabular.linear_classes),
+        "boosted-trees": Kind("boosted trees on summaries", tabular.trees_for_classes, tabular.tree_classes),
+    },
+    "regression": {
+        "mean": Kind("the mean", tabular.mean_target, tabular.constant),
+        "ridge": Kind("a ridge on summaries", tabular.ridge_number, tabular.linear_number),
+        "boosted-trees": Kind("boosted trees on summaries", tabular.trees_for_numbers, tabular.tree_numbers),
+    },
+    "forecasting": {
+        "last-value": Kind("the last value", forecasts.nothing, forecasts.last_value),
+        "linear-trend": Kind("the line through the last two values", forecasts.nothing, forecasts.linear_trend),
+        "last-season": Kind("the value a season before", forecasts.find_season, forecasts.last_season),
+        "ridge": Kind("a ridge on the window", forecasts.ridge_on_window, forecasts.ridge_forecast),
+    },
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline(Fitted):
+    """A baseline that has learned."""
+
+    preprocessor: Preprocessor
+    name: str
+    arrays: Arrays
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def outputs(self, series: Series) -> np.ndarray:
+        return KINDS[self.preprocessor.task][self.name].answer(series, self.preprocessor, self.arrays)
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        title = KINDS[self.preprocessor.task][self.name].title
+        return f"{title} ({int(self.arrays['season'])} steps)" if "season" in self.arrays else title
+
+
+def baselines_for(task: str) -> list[str]:
+    """Names of the baselines that can do a task.
+
+    >>> baselines_for("forecasting")
+    ['last-value', 'linear-trend', 'last-season', 'ridge']
+    """
+    return list(KINDS[task])
+
+
+def fit_baseline(name: str, train: Series, validation: Series, preprocessor: Preprocessor, *, seed: int = 0) -> Baseline:
+    """One baseline from training data; what has a strength takes the one that is best on validation data.
+
+    >>> from leapcde.data.read import as_series
+    >>> from leapcde.paths.batch import Recipe
+    >>> series = as_series(np.arange(60.0).reshape(20, 3), target=np.arange(20.0))
+    >>> found = fit_baseline("ridge", series, series, Preprocessor.learn(series, "regression", Recipe()))
+    >>> found.predict(series).round(1)[:3].tolist()
+    [0.0, 1.0, 2.0]
+    """
+    kinds = KINDS[preprocessor.task]
+    choose("baseline", name, kinds)
+    return Baseline(preprocessor, name, kinds[name].learn(train, validation, preprocessor, seed))
+
+
+def fit_baselines(train: Series, validation: Series, preprocessor: Preprocessor, *, seed: int = 0) -> dict[str, Baseline]:
+    """All baselines of the preprocessor's task, by name; the last season only where there is one, and nothing but the class
+    prior where all samples are of one class."""
+    names = baselines_for(preprocessor.task)
+    if preprocessor.task == "classification" and len(np.unique(np.asarray(train.target))) < 2:
+        names = ["class-prior"]
+    made = (fit_baseline(name, train, validation, preprocessor, seed=seed) for name in names)
+    return {one.name: one for one in made if one.arrays.get("season", np.array(1)) > 0}

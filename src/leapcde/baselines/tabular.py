@@ -1,0 +1,136 @@
+"""Classes and numbers from summaries of each sample: logistic regression, ridge, boosted trees; and what looks at nothing."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from leapcde.baselines.summary import features
+from leapcde.baselines.trees import Arrays, fit_trees, sums
+from leapcde.data.series import Series
+from leapcde.training.preprocess import Preprocessor
+
+PENALTIES = np.logspace(-3, 4, 8)  # of the ridge; the best on validation is taken
+STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # of logistic regression: large is free
+MOST = 10_000  # samples that linear baselines learn from: more change little, and they are to take seconds
+FAR = 10.0  # deviations beyond which a number says no more
+RARE = np.log(1e-6)  # of a class that training data does not show
+
+
+def class_prior(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    counts = np.bincount(_target(train, of), minlength=of.spec.output[0])
+    return {"answer": np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)}
+
+
+def mean_target(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    return {"answer": np.nanmean(_target(train, of), axis=0).astype(np.float32).reshape(of.spec.output)}
+
+
+def constant(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    return np.broadcast_to(found["answer"], (len(series), *found["answer"].shape)).copy()
+
+
+def logistic(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    """With the strength that is best on the validation data."""
+    train = thinned(train)
+    scale = learn_scale(features(train))
+    x, y = scaled(features(train), scale), _target(train, of)
+    tried = [{**_logistic(x, y, of.spec.output[0], strength), **scale} for strength in STRENGTHS]
+    truth = _target(validation, of)
+    loss = lambda found: -float(np.mean(linear_classes(validation, of, found)[np.arange(len(truth)), truth]))
+    return min(tried, key=loss)
+
+
+def linear_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    return log_softmax(scaled(features(series), found) @ found["weights"] + found["start"], axis=1)
+
+
+def ridge_number(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    """With the penalty that is best on the validation data."""
+    train = thinned(train)
+    scale = learn_scale(features(train))
+    parts = [(scaled(features(part), scale), _target(part, of)) for part in (train, validation)]
+    return {**best_ridge(*parts[0], *parts[1]), **scale}
+
+
+def linear_number(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    return scaled(features(series), found) @ found["weights"] + found["start"]
+
+
+def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    return fit_trees(features(train), _target(train, of), classes=of.spec.output[0], seed=seed)
+
+
+def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    raw = sums(found, features(series))
+    known = np.concatenate([np.zeros_like(raw), raw], 1) if raw.shape[1] == 1 else raw
+    return _all_classes(log_softmax(known, axis=1), found["classes"], of.spec.output[0])
+
+
+def trees_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    return fit_trees(features(train), _target(train, of)[:, 0], seed=seed)
+
+
+def tree_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    return sums(found, features(series))
+
+
+def best_ridge(x: np.ndarray, y: np.ndarray, x_val: np.ndarray, y_val: np.ndarray) -> Arrays:
+    """Ridge regression of all columns of y at once, by the penalty that is best on validation data."""
+    x, y = x.astype(float), y.astype(float)
+    mean, start = x.mean(0), y.mean(0)
+    sizes, axes = np.linalg.eigh((x - mean).T @ (x - mean))
+    turned = axes.T @ ((x - mean).T @ (y - start))
+    tried = [axes @ (turned / (np.maximum(sizes, 0.0) + penalty)[:, None]) for penalty in PENALTIES]
+    error = lambda weights: float(np.nanmean(((x_val - mean) @ weights + start - y_val) ** 2))
+    weights = min(tried, key=error)
+    return {"weights": weights, "start": start - mean @ weights}
+
+
+def learn_scale(table: np.ndarray) -> Arrays:
+    """Mean and deviation of each column of a table, for `scaled`."""
+    seen = ~np.isnan(table)
+    count, filled = np.maximum(seen.sum(0), 1), np.where(seen, table, 0.0)
+    mean = filled.sum(0) / count
+    std = np.sqrt((np.where(seen, filled - mean, 0.0) ** 2).sum(0) / count)
+    return {"mean": mean, "std": np.where(std <= 1e-12 * np.abs(mean), 1.0, std)}
+
+
+def scaled(table: np.ndarray, scale: Arrays) -> np.ndarray:
+    """Columns in deviations from their mean, at most `FAR`; what is missing at the mean."""
+    return np.clip(np.nan_to_num((table - scale["mean"]) / scale["std"]), -FAR, FAR)
+
+
+def thinned(series: Series, most: int = MOST) -> Series:
+    """At most so many samples, spread evenly over all."""
+    if len(series) <= most:
+        return series
+    return series.take(np.linspace(0, len(series) - 1, most).astype(int))
+
+
+def _logistic(x: np.ndarray, y: np.ndarray, classes: int, strength: float) -> Arrays:
+    with warnings.catch_warnings():  # after so many steps it is good enough to be compared with
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression(C=strength, max_iter=200).fit(x, y)
+    weights, start = model.coef_.T, model.intercept_
+    if weights.shape[1] == 1:  # of two classes scikit-learn keeps the second's lead
+        weights, start = np.concatenate([0 * weights, weights], 1), np.append(0.0, start)
+    known = np.asarray(model.classes_)
+    missing = np.full(classes, RARE)
+    missing[known] = start
+    return {"weights": _all_classes(weights, known, classes, 0.0), "start": missing}
+
+
+def _all_classes(found: np.ndarray, known: np.ndarray, classes: int, fill: float = RARE) -> np.ndarray:
+    """Columns for all classes, where `found` has them for those that were seen."""
+    whole = np.full((len(found), classes), fill)
+    whole[:, known] = found
+    return whole
+
+
+def _target(series: Series, of: Preprocessor) -> np.ndarray:
+    return of.encode_target(np.asarray(series.target))

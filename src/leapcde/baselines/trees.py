@@ -1,0 +1,63 @@
+"""Boosted trees as arrays: what scikit-learn learned, kept without pickles and asked without scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+BLOCK = 2_000_000  # samples times trees that are followed at once
+LEAF = 20  # samples in a leaf at least, as scikit-learn has it; fewer where there are few
+
+
+def fit_trees(inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0) -> Arrays:
+    """Boosted trees on a table that may hold NaN, for labels below `classes`, or for numbers if there are none."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    leaf = int(np.clip(len(inputs) // 20, 3, LEAF))
+    make = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    return tree_arrays(make(min_samples_leaf=leaf, random_state=seed).fit(inputs, target), classes)
+
+
+def tree_arrays(model: Any, classes: int = 0) -> Arrays:
+    """The trees of a HistGradientBoosting model, all as large as the largest: (tree, node). A leaf leads to itself."""
+    trees = [tree.nodes for round in model._predictors for tree in round]
+    size = max((len(nodes) for nodes in trees), default=1)
+    found: Arrays = {name: np.zeros((len(trees), size), kind) for name, kind in _FIELDS.items()}
+    found["left"], found["right"] = (np.tile(np.arange(size, dtype=np.int32), (len(trees), 1)) for _ in range(2))
+    for i, nodes in enumerate(trees):
+        inner = np.flatnonzero(nodes["is_leaf"] == 0)
+        for name, own in _NAMES.items():
+            found[name][i, : len(nodes)] = nodes[own]
+        found["left"][i, inner], found["right"][i, inner] = nodes["left"][inner], nodes["right"][inner]
+        found["value"][i, inner] = 0.0
+    found["start"] = np.ravel(model._baseline_prediction).astype(float)
+    found["depth"] = np.array(max((int(nodes["depth"].max()) for nodes in trees), default=0))
+    known = np.arange(classes) if not classes else np.asarray(model.classes_)
+    return {**found, "classes": known.astype(np.int64)}
+
+
+def sums(trees: Arrays, inputs: np.ndarray) -> np.ndarray:
+    """What the trees add up to for each row of a table: (sample, 1), or (sample, class) of three classes or more."""
+    count, outputs = len(trees["feature"]), len(trees["start"])
+    block = max(1, BLOCK // max(count, 1))
+    found = np.empty((len(inputs), outputs))
+    for start in range(0, len(inputs), block):
+        values = _leaves(trees, np.asarray(inputs[start : start + block], float))
+        found[start : start + block] = trees["start"] + values.reshape(len(values), -1, outputs).sum(1)
+    return found
+
+
+def _leaves(trees: Arrays, inputs: np.ndarray) -> np.ndarray:
+    tree, row = np.arange(len(trees["feature"])), np.arange(len(inputs))[:, None]
+    node = np.zeros((len(inputs), len(tree)), np.int32)
+    for _ in range(int(trees["depth"])):
+        asked = inputs[row, trees["feature"][tree, node]]
+        left = np.where(np.isnan(asked), trees["missing_left"][tree, node], asked <= trees["threshold"][tree, node])
+        node = np.where(left, trees["left"][tree, node], trees["right"][tree, node])
+    return trees["value"][tree, node]
+
+
+_FIELDS = {"feature": np.int32, "threshold": float, "missing_left": bool, "value": float}
+_NAMES = {"feature": "feature_idx", "threshold": "num_threshold", "missing_left": "missing_go_to_left", "value": "value"}

@@ -1,0 +1,116 @@
+"""Probabilities that are frequencies, and sets of classes that hold the truth as often as they say.
+
+Both are learned on data that did not train the weights. Scores are divided by a temperature, because trained models are
+too sure (or too unsure), and shifted class by class, because class weights make rare classes look frequent: a model
+that was trained with weights w says w·p / Σ w·p where p is the truth, so −log w is where the shift starts from
+(decision 17).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize, special
+
+from leapcde.errors import InputError
+from leapcde.training.fitted import Calibration
+
+SPREAD = 0.5  # how far log temperature and shifts may easily lie from where they start; matters where data is scarce
+
+
+def known_shift(class_weight: Any, classes: int) -> np.ndarray:
+    """The shift of each class's score that undoes the weights of training, of which there may be none.
+
+    >>> known_shift((1.0, 4.0), 2).round(3).tolist()
+    [0.693, -0.693]
+    """
+    shift = np.zeros(classes) if class_weight is None else -np.log(np.asarray(class_weight, float))
+    return shift - shift.mean()
+
+
+def learn_calibration(
+    scores: np.ndarray, labels: np.ndarray, shift: np.ndarray, sample_weight: np.ndarray | None = None
+) -> Calibration:
+    """The temperature and shifts that are most probable after held-out data, before which they are about 1 and `shift`.
+
+    Parameters
+    ----------
+    scores : (sample, class) array
+        What the model says about data that did not train it.
+    labels : (sample,) array
+        The true classes, as numbers from 0.
+    shift : (class,) array
+        See `known_shift`.
+    sample_weight : (sample,) array, optional
+        How much each sample counts.
+
+    Returns
+    -------
+    Calibration
+
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.normal(size=(4000, 2))
+    >>> labels = (rng.random(4000) < special.softmax(scores, 1)[:, 1]).astype(int)
+    >>> round(learn_calibration(3.0 * scores, labels, np.zeros(2)).temperature)
+    3
+    """
+    weight = np.ones(len(labels)) if sample_weight is None else sample_weight * len(labels) / sample_weight.sum()
+    scores, truth = scores.astype(np.float64), np.eye(scores.shape[1])[labels]
+    if not np.isfinite(scores).all():
+        return Calibration(1.0, tuple(shift.tolist()))
+
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        shrunk, bias = scores * np.exp(-theta[0]), theta[1:]
+        log_p = special.log_softmax(shrunk + bias, axis=1)
+        off = weight[:, None] * (np.exp(log_p) - truth)
+        away = (theta - start) / SPREAD
+        value = -np.sum(weight * log_p[np.arange(len(labels)), labels]) + away @ away / 2
+        return float(value), np.append(-np.sum(off * shrunk), off.sum(0)) + away / SPREAD
+
+    start = np.append(0.0, shift)
+    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B").x
+    return Calibration(float(np.exp(found[0])), tuple((found[1:] - found[1:].mean()).tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSets:
+    """Sets of classes by split conformal prediction, class by class: of each class's samples, the share asked for have
+    a set that holds it, on average and if new samples come from where the held-out ones came from.
+
+    A class with too few held-out samples for a bound of its own has that of all samples together.
+
+    >>> sets = ClassSets(np.linspace(0.1, 0.9, 9), np.zeros(9, int), 1)
+    >>> sets.bounds(0.8).round(3).tolist()
+    [0.2]
+    """
+
+    probability: np.ndarray  # (sample,): of the true class of each held-out sample
+    labels: np.ndarray  # (sample,): its number
+    classes: int
+
+    @classmethod
+    def learn(cls, probability: np.ndarray, labels: np.ndarray) -> ClassSets:
+        """From rows of probabilities of held-out samples, and their true classes."""
+        return cls(probability[np.arange(len(labels)), labels], np.asarray(labels), probability.shape[1])
+
+    def bounds(self, coverage: float) -> np.ndarray:
+        """The lowest probability with which each class is in a set."""
+        if not 0 < coverage < 1:
+            raise InputError(f"coverage {coverage}: give a share between 0 and 1, such as 0.9")
+        everybody = _bound(self.probability, coverage)
+        own = [_bound(self.probability[self.labels == c], coverage) for c in range(self.classes)]
+        return np.array([(0.0 if everybody is None else everybody) if one is None else one for one in own])
+
+    def of(self, probability: np.ndarray, coverage: float) -> np.ndarray:
+        """(sample, class): whether the class is in the sample's set. The most probable class always is."""
+        inside = probability >= self.bounds(coverage)
+        inside[np.arange(len(probability)), probability.argmax(1)] = True
+        return inside
+
+
+def _bound(probability: np.ndarray, coverage: float) -> float | None:
+    """The ⌈(n + 1) coverage⌉-th largest of n; None if there are too few for so high a coverage."""
+    rank = int(np.ceil((len(probability) + 1) * coverage - 1e-9))
+    return float(np.sort(probability)[::-1][rank - 1]) if rank <= len(probability) else None
