@@ -29,6 +29,25 @@ def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_
     return as_series(series, target=_flat(target))
 
 
+def sequences(data: Any, *, shortest: int = 0, channels: int | None = None) -> Any:
+    """A single series, in a form that can be nothing else, as a list of one; all else as it is.
+
+    That is a pair (times, values), an array (time,), and an array (time, channel): with so many `channels`, or with
+    fewer columns than the `shortest` series has rows, since they cannot be its times then.
+
+    >>> len(sequences(np.ones((500, 3)), shortest=12)), len(sequences(np.ones((500, 30)), shortest=12))
+    (1, 500)
+    """
+    if isinstance(data, tuple) and len(data) == 2:
+        clock, values = (np.shape(part) if hasattr(part, "__len__") else () for part in data)
+        return [data] if len(clock) == 1 and len(values) in (1, 2) and clock[0] == values[0] > 1 else data
+    if not hasattr(data, "ndim") or hasattr(data, "columns") or hasattr(data, "dims"):
+        return data
+    if data.ndim == 2:
+        return [data] if data.shape[1] == channels or data.shape[1] < shortest else data
+    return [data] if data.ndim == 1 else data
+
+
 def _series(data: Any, columns: Columns, with_target: bool) -> Series:
     if isinstance(data, Series):
         return data

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,6 +24,7 @@ from leapcde.data.inputs import read
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
+from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, Problems
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
@@ -38,6 +39,15 @@ from leapcde.training.progress import note, watch_training
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
+
+
+class Divided(NamedTuple):
+    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
+
+    train: Series
+    validation: Series | None
+    calibration: Series | None
+    fresh: FreshWindows | None = None
 
 
 class Estimator(BaseEstimator):
@@ -94,18 +104,10 @@ class Estimator(BaseEstimator):
         -------
         self
         """
-        series = self._training_series(X, y, settle=True)
-        self._check_target(series)
-        calibration = None
-        if self._calibration():
-            series, calibration = self._hold_out(series, self._calibration(), seed=1)
-        if validation is not None:
-            given = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
-            held = self._training_series(*given)
-        else:
-            series, held = self._hold_out(series, self.validation, seed=0)
+        series, held, calibration, fresh = self._divided(X, y, validation)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
+        hooks = {"checkpoint": checkpoint, "on_start": on_start, "on_epoch": on_epoch}
+        self._learn(start, config, series, held, fresh=fresh, **hooks)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
@@ -123,6 +125,24 @@ class Estimator(BaseEstimator):
         self._learn(start, config, series, series)
         self._settle(config, None)
         return self
+
+    def _divided(self, X, y, validation: Any) -> Divided:
+        """What trains, what chooses the weights, and what calibrates intervals."""
+        series = self._training_series(X, y, settle=True)
+        self._check_target(series)
+        calibration = None
+        if self._calibration():
+            series, calibration = self._hold_out(series, self._calibration(), seed=1)
+        if validation is None:
+            series, held = self._hold_out(series, self.validation, seed=0)
+        else:
+            held = self._given(validation)
+        return Divided(series, held, calibration)
+
+    def _given(self, validation: Any) -> Series:
+        """Validation data as `fit` takes it."""
+        pair = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
+        return self._training_series(*pair)
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
         """The model from which training starts, and the settings with the weights of its classes."""

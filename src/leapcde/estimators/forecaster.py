@@ -10,17 +10,19 @@ import numpy as np
 from sklearn.utils import RegressorTags
 
 from leapcde import DEFAULT_MODEL
-from leapcde.data.inputs import read
+from leapcde.data.inputs import read, sequences
 from leapcde.data.series import Series
-from leapcde.data.windows import Horizon, auto_window, cut_windows, in_steps, last_window
-from leapcde.errors import InputError
-from leapcde.estimators.base import Estimator
+from leapcde.data.split import hold_out, split_in_time
+from leapcde.data.windows import Horizon, auto_window, cut_windows, in_steps, last_window, training_windows
+from leapcde.errors import InputError, choose
+from leapcde.estimators.base import Divided, Estimator
 from leapcde.training.config import TrainConfig
 
 
 class LeapForecaster(Estimator):
-    """Forecast all channels of each series. `fit(X)` takes whole sequences and cuts windows of them.
+    """Forecast all channels of each series. `fit(X)` takes whole sequences, or a single long one, and cuts windows of them.
 
+    A single series is a table without an id, a pair (times, values), or an array (time, channel) or (time,).
     Ready-made windows are given as X, with y of shape (sample, step, channel).
 
     Parameters
@@ -33,7 +35,11 @@ class LeapForecaster(Estimator):
     window : int, optional
         How many observations a forecast looks back on; chosen from the data if None.
     stride : int, optional
-        From the start of one training window to the next; half a horizon if None.
+        Rows from the start of one window to the start of the next. If None, windows start at random rows that are others
+        in every epoch, and at all rows (or 2,000 that are spread over them) where models are judged.
+    split : "time" or "sequence", optional
+        How data is held out for `validation` and `calibration`: the latest rows of all sequences, or whole sequences.
+        By time if None and if sequences are long enough for it.
     options : dict, optional
         Options of the model; the others are chosen from the data's shape.
     interpolation : str, default "linear"
@@ -52,7 +58,7 @@ class LeapForecaster(Estimator):
     validation : float, default 0.15
         The share of the data that is held out to choose the weights, unless `fit` is given other data for it.
     calibration : float, default 0.15
-        The share of the sequences that is held out for `predict_interval`.
+        The share of the data, the latest, that is held out for `predict_interval`.
     id : str, optional
         For tables: the column that tells the samples apart.
     time : str, optional
@@ -78,7 +84,9 @@ class LeapForecaster(Estimator):
     horizon: Horizon
     window: int | None
     stride: int | None
+    split: str | None
     window_: int | None
+    split_: str | None  # how data was held out, once trained on sequences
 
     def __init__(
         self,
@@ -87,6 +95,7 @@ class LeapForecaster(Estimator):
         horizon: Horizon = 10,
         window: int | None = None,
         stride: int | None = None,
+        split: str | None = None,
         options: dict[str, Any] | None = None,
         interpolation: str = "linear",
         intensity: bool = False,
@@ -108,6 +117,7 @@ class LeapForecaster(Estimator):
         self.horizon = horizon
         self.window = window
         self.stride = stride
+        self.split = split
         self.options = options
         self.interpolation = interpolation
         self.intensity = intensity
@@ -139,17 +149,56 @@ class LeapForecaster(Estimator):
         return series.times[series.offsets[1:] - 1, None] + ahead
 
     def _training_series(self, X, y, *, settle: bool = False) -> Series:
-        series = read(X, y, columns=self._columns())
+        series = self._read(X, y)
         given = series.target is not None
         if settle:
             self.window_ = self.window if given or self.window else auto_window(series, self.horizon)
         return series if given else cut_windows(series, self.window_, self.horizon, self.stride)
+
+    def _read(self, X, y=None) -> Series:
+        rows = self.horizon if in_steps(self.horizon) else 0
+        X = sequences(X, shortest=int(np.max(rows)) + 2) if y is None else X
+        return read(X, y, columns=self._columns())
+
+    def _divided(self, X, y, validation: Any) -> Divided:
+        series = self._read(X, y)
+        self.split_ = None
+        if series.target is not None:
+            return super()._divided(series, None, validation)
+        whole, held, calibration = self._held_out(series, validation is None)
+        windows, fresh = training_windows(whole, self.window_, self.horizon, self.stride)
+        cut = lambda part: None if part is None else cut_windows(part, self.window_, self.horizon, self.stride)
+        return Divided(windows, cut(held) if validation is None else self._given(validation), cut(calibration), fresh)
+
+    def _held_out(self, series: Series, choose_too: bool) -> tuple[Series, Series | None, Series | None]:
+        """Sequences for training, for the choice of weights and for intervals; settles the window."""
+        choose("split", self.split or "time", ("time", "sequence"))
+        later = (self.validation if choose_too else 0.0, self._calibration())
+        if not any(later) or self.split == "sequence":
+            return self._whole_sequences(series, later)
+        found = split_in_time(series, self.horizon, window=self.window, shares=(1 - sum(later), *later))
+        if found.missing and self.split is None:
+            return self._whole_sequences(series, later)
+        if found.missing:
+            raise InputError(f"the sequences cannot be split by time, {found.missing}; shorten horizon= or window=")
+        self.window_, self.split_ = found.window, "time"
+        train, held, calibration = found.parts
+        assert train is not None
+        return train, held, calibration
+
+    def _whole_sequences(self, series: Series, later: tuple[float, float]) -> tuple[Series, Series | None, Series | None]:
+        self.window_, self.split_ = self.window or auto_window(series, self.horizon), "sequence"
+        rest, calibration = hold_out(series, later[1], by_id=True, seed=1)
+        train, held = hold_out(rest, later[0], by_id=True, seed=0)
+        return train, held, calibration
 
     def _ahead(self) -> tuple[float, ...]:
         listed = self.window_ is not None and not in_steps(self.horizon)
         return tuple(map(float, np.atleast_1d(self.horizon))) if listed else ()
 
     def _new_series(self, X) -> Series:
+        if self.window_ is not None:  # of what it was trained on whole sequences
+            X = sequences(X, channels=getattr(self, "n_features_in_", None))
         return last_window(super()._new_series(X), self.window_)
 
     def _check_target(self, series: Series) -> None:
