@@ -54,13 +54,16 @@ Time = Annotated[str | None, typer.Option(help="Column with the times: numbers o
 TimeFormat = Annotated[
     str | None, typer.Option(help="How times are written, if not in one way only: '%d/%m/%Y %H:%M'; needed for 03/04/2024.")
 ]
-Target = Annotated[str | None, typer.Option(help="Column to predict, one value a sample.")]
+Target = Annotated[
+    str | None, typer.Option(help="Column to predict, one value a sample; of forecasts, the channels, comma-separated.")
+]
+Known = Annotated[str, typer.Option(help="Channels whose future is known when forecasts are asked for, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
 Horizon = Annotated[
     str | None,
     typer.Option(
-        help="Forecast all value columns: so many rows ahead (10), or at times after the last one (0.5,1,2; of dates, seconds)."
+        help="Forecast value columns: so many rows ahead (10), or at times after the last one (0.5,1,2; of dates, seconds)."
     ),
 ]
 Window = Annotated[int | None, typer.Option(min=1, help="Forecast from so many points; default from the data.")]
@@ -93,6 +96,7 @@ def fit(
     window: Window = None,
     stride: Stride = None,
     split: Split = None,
+    known: Known = "",
     task: Task = None,
     drop: Drop = 0.0,
     epochs: Epochs = None,
@@ -119,7 +123,7 @@ def fit(
     """
     from leapcde.cli.source import first_load
 
-    asked = file_request(file, id, time, target, values, static, horizon, window, task, drop, time_format, split, stride)
+    asked = file_request(file, id, time, target, values, static, horizon, window, task, drop, time_format, split, stride, known)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
     training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
@@ -193,6 +197,7 @@ def tune(
     window: Window = None,
     stride: Stride = None,
     split: Split = None,
+    known: Known = "",
     task: Task = None,
     drop: Drop = 0.0,
     epochs: Epochs = None,
@@ -219,7 +224,7 @@ def tune(
         asked = set_request(data, drop, data_dir, dataset_option)
     else:
         columns = (id, time, target, values, static)
-        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format, split, stride)
+        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format, split, stride, known)
     request, loaded = first_load(asked)
     estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
@@ -243,6 +248,7 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
         params["class_weight"] = None if class_weight == "none" else "balanced"
     if task == "forecasting" and request.horizon is not None:
         params |= {"horizon": request.horizon, "window": request.window, "stride": request.stride}
+        params |= {"target": request.forecast, "known": request.known}
     if request.columns is not None:
         columns = replace(request.columns, time_format=None).to_json()  # which is the file's business
         params |= {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
@@ -294,7 +300,7 @@ def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: l
 
 
 def file_request(
-    file: Path, id, time, target, values, static, horizon, window, task, drop, time_format, split, stride
+    file: Path, id, time, target, values, static, horizon, window, task, drop, time_format, split, stride, known
 ) -> DataRequest:
     """A file with named columns."""
     from leapcde.data.columns import Columns
@@ -307,8 +313,13 @@ def file_request(
             "a file needs --id and --time, the columns that tell samples apart and give the times; "
             "a single series to be forecast (--horizon) needs --time only"
         )
-    columns = Columns(id, time, target, names(values), names(static), time_format)
-    return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task, split=split, stride=stride)
+    if known and horizon is None:
+        raise InputError("--known is for forecasts: it names columns whose future is known; give a --horizon")
+    forecast = names(target or "") if horizon is not None else ()
+    channels = names(values) and tuple(dict.fromkeys([*names(values), *forecast, *names(known)]))
+    columns = Columns(id, time, target if horizon is None else None, channels, names(static), time_format)
+    more = {"split": split, "stride": stride, "forecast": forecast or None, "known": names(known) or None}
+    return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task, **more)
 
 
 def read_horizon(text: str | None) -> int | tuple[float, ...] | None:

@@ -34,7 +34,7 @@ def first_load(request: DataRequest) -> tuple[DataRequest, Dataset]:
 
 def _read(request: DataRequest) -> Dataset:
     if request.columns is not None:
-        how = {name: getattr(request, name) for name in ("horizon", "window", "task", "split", "stride")}
+        how = {name: getattr(request, name) for name in ("horizon", "window", "task", "split", "stride", "forecast", "known")}
         how["drop_rate"] = request.drop
         return table_file.load(Path(request.data), request.columns, **how)
     return registry.load(request.data, data_dir=request.data_dir, drop_rate=request.drop, **request.dataset_options)

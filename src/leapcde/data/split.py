@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
+from leapcde.data.dates import told_time
 from leapcde.data.series import Series
 from leapcde.data.windows import Horizon, auto_window, horizon_rows
 from leapcde.errors import InputError
 
 SHARES = (0.7, 0.15, 0.15)  # of training, validation and test
 FEW = 10  # sequences, of which a part is too few to train on all of time: the window is to fit the training part
-DATES = 1e8  # seconds, from which times can only be dates
 
 
 def hold_out(
@@ -162,17 +162,6 @@ def told_in_time(found: InTime, names: Sequence[str] = ("train", "choose the wei
         return "by time: " + ", ".join(f"{share} {name}" for share, name in zip(shares, names, strict=True))
     early, late = (told_time(float(cut)) for cut in found.cuts)
     return f"by time: rows before {early} {names[0]}, rows before {late} {names[1]}, later ones {names[2]}"
-
-
-def told_time(seconds: float) -> str:
-    """A date where seconds can be nothing else, or the number.
-
-    >>> told_time(1.7e9), told_time(2024.5)
-    ('2023-11-14 22:13:20', '2024.5')
-    """
-    if not abs(seconds) >= DATES:
-        return f"{seconds:g}"
-    return str(np.datetime64(round(seconds), "s")).replace("T", " ").removesuffix(" 00:00:00")
 
 
 def split_by_start(series: Series) -> tuple[Series, Series, Series]:

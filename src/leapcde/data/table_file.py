@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,22 @@ import numpy as np
 
 from leapcde.data.columns import Columns, read_columns
 from leapcde.data.dataset import FORMER, Dataset
+from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
 from leapcde.data.series import Series
-from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, told_in_time, told_time
-from leapcde.data.windows import Horizon, auto_window, cut_windows, horizon_rows, in_steps, training_windows, window_starts
+from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, told_in_time
+from leapcde.data.windows import (
+    Horizon,
+    auto_window,
+    cut_windows,
+    focused,
+    horizon_rows,
+    in_steps,
+    roles,
+    training_windows,
+    window_starts,
+)
 from leapcde.errors import InputError, LeapWarning, choose
 
 FEW_CLASSES = 20
@@ -34,11 +46,14 @@ def load(
     drop_rate: float = 0.0,
     split: str | None = None,
     stride: int | None = None,
+    forecast: Sequence[str] | None = None,
+    known: Sequence[str] | None = None,
 ) -> Dataset:
     """Read, check, split: 70 / 15 / 15 % for training, validation and test.
 
     With `horizon` (rows ahead, or times after the last one), the task is forecasting from `window` rows, at every
-    `stride`-th row if one is given; else the target column decides, or `task`.
+    `stride`-th row if one is given, of the channels `forecast` (all if None) and with the future of those `known`; else
+    the target column decides, or `task`.
 
     `split` is "time" (the default of forecasts: what is tested comes last), "sequence" (whole sequences at random),
     "random" (samples, stratified by class; the default of all else), or "group:COLUMN" (no group on both sides).
@@ -51,8 +66,9 @@ def load(
     groups = _groups(table, columns, group, series) if group else None
     made: dict[str, Any] = {"file": path.name, "drop": drop_rate}
     if horizon is not None:
-        forecast = {"horizon": horizon, "window": window, "stride": stride, "how": how, "groups": groups, "group": group}
-        return _forecasts(path.stem, series, drop_rate, made, **forecast)
+        asked = roles(series.channels, forecast or (), known or ())
+        windows = {"horizon": horizon, "window": window, "stride": stride, "how": how, "groups": groups, "group": group}
+        return _forecasts(path.stem, series, drop_rate, made, asked, **windows)
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = task or guess_task(series.target)
@@ -105,7 +121,9 @@ def _split_samples(series: Series, how: str, labels, groups, group: str) -> tupl
     return split(series, labels=labels), "70/15/15 % at random" + ("" if labels is None else ", of every class")
 
 
-def _forecasts(name: str, series: Series, drop_rate: float, made: dict, *, horizon, window, stride, **split_by) -> Dataset:
+def _forecasts(
+    name: str, series: Series, drop_rate: float, made: dict, asked, *, horizon, window, stride, **split_by
+) -> Dataset:
     """Windows for training, validation and test, in sequences that are split first."""
     (train, validation, test), length, told = _split_sequences(series, horizon, window, **split_by)
     if window is None:
@@ -115,8 +133,8 @@ def _forecasts(name: str, series: Series, drop_rate: float, made: dict, *, horiz
     windows, fresh = training_windows(train, length, horizon, stride)
     parts = [windows, *(cut_windows(part, length, horizon, stride) for part in (validation, test))]
     made |= {"window": length, "horizon": horizon, "stride": stride, "split": told}
-    whole = None if fresh is None or drop_rate else train
-    return Dataset(name, "forecasting", *(drop(part, drop_rate) for part in parts), made, whole)
+    cut = [drop(focused(part, *asked), drop_rate) for part in parts]
+    return Dataset(name, "forecasting", *cut, options=made, sequences=None if fresh is None or drop_rate else train)
 
 
 def _split_sequences(series: Series, horizon, window, *, how: str, groups, group: str) -> tuple[Parts, int, str]:

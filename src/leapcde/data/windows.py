@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from leapcde.data.dates import told_time
 from leapcde.data.scale import Scaler
-from leapcde.data.series import Series
-from leapcde.errors import InputError
+from leapcde.data.series import Series, name_of
+from leapcde.errors import InputError, Problems, meant
 
 Horizon = int | Sequence[float]  # so many observations, or times after the last one
 MOST_TO_JUDGE = 2000  # windows by which a model is judged: more say little else
 A_TRAINING = (1000, 10_000)  # windows of an epoch, at least and at most, if there are so many
-GOLDEN = (5**0.5 - 1) / 2
 
 
 def windows(series: Series, length: int, horizon: int, *, stride: int = 1) -> Series:
@@ -81,6 +81,80 @@ def windows_from(series: Series, starts: np.ndarray, length: int, horizon: Horiz
     )
 
 
+def focused(cut: Series, targets: Sequence[int] = (), known: Sequence[int] = ()) -> Series:
+    """Windows of which only some channels are to be forecast (the others' future is unknown), and some are known ahead:
+    their future values are statics. All channels are to be forecast where none are named.
+
+    >>> from leapcde.data.read import as_series
+    >>> cut = focused(windows(as_series(np.arange(12.0).reshape(1, 6, 2)), 3, 2), targets=[0], known=[1])
+    >>> cut.target[0].tolist(), cut.static[0].tolist()
+    ([[6.0, nan], [8.0, nan]], [7.0, 9.0])
+    """
+    target = np.asarray(cut.target)
+    if len(known):
+        ahead = target[:, :, list(known)].reshape(len(cut), -1)
+        cut = replace(cut, static=ahead if cut.static is None else np.concatenate([cut.static, ahead], 1))
+    if len(targets):
+        asked = np.isin(np.arange(target.shape[2]), targets)
+        cut = replace(cut, target=np.where(asked, target, np.nan))
+    return cut
+
+
+def roles(channels: Sequence[str], target: Sequence[str], known: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Numbers of the channels that are forecast, nothing if all are, and of those that are known ahead.
+
+    >>> roles(["load", "heat", "holiday"], [], ["holiday"])
+    ((0, 1), (2,))
+    """
+    problems, names = Problems(), list(channels)
+    for name in dict.fromkeys([*target, *known]):
+        if name not in names:
+            problems.add(f"no channel {name!r}; {meant(name, names)}there are: {', '.join(names)}")
+        elif name in target and name in known:
+            problems.add(f"channel {name!r} cannot be known ahead and be forecast: name it once")
+    if known and len(set(known)) >= len(names):
+        problems.add("all channels are known ahead: nothing is left to forecast")
+    problems.raise_if_any("these channels cannot be forecast")
+    asked = list(target) or ([name for name in names if name not in known] if known else [])
+    return tuple(names.index(name) for name in asked), tuple(names.index(name) for name in known)
+
+
+def known_ahead(series: Series, horizon: Horizon, known: Sequence[int]) -> Series:
+    """Samples up to their last row on which anything but the channels known ahead was observed, and these channels'
+    values at what is asked after it as statics.
+
+    >>> from leapcde.data.read import as_series
+    >>> found = known_ahead(as_series([([0, 1, 2, 3], [[1, 5], [2, 6], [np.nan, 7], [np.nan, 8]])]), 2, [1])
+    >>> found.lengths.tolist(), found.static.tolist()
+    ([2], [[7.0, 8.0]])
+    """
+    others = [c for c in range(series.values.shape[1]) if c not in known]
+    seen = np.asarray(~np.isnan(series.values[:, others]).all(1))
+    ends = np.maximum.reduceat(np.where(seen, np.arange(len(seen)), -1), series.offsets[:-1])
+    ends = np.where(ends < 0, series.offsets[:-1], ends)
+    asked, problems = len(horizon) if isinstance(horizon, Sequence) else int(horizon), Problems()
+    ahead = np.full((len(series), asked, len(known)), np.nan)
+    for i, (end, stop) in enumerate(zip(ends, series.offsets[1:], strict=True)):
+        last = told_time(float(series.times[stop - 1]))
+        if in_steps(horizon):
+            ahead[i, : stop - end - 1] = series.values[end + 1 : stop][:asked, known]
+            missing = asked - (stop - end - 1)
+            lacks = f"{missing} of {asked} rows are missing after {last}" if missing > 0 else ""
+        else:
+            when = series.times[end] + np.asarray(horizon, float)
+            ahead[i] = _values_at(series, np.array([i]), when[None])[0][:, known]
+            lacks = (
+                f"they end at {last}, and are asked until {told_time(when[-1])}" if when[-1] > series.times[stop - 1] else ""
+            )
+        if lacks:
+            names = ", ".join(series.channels[c] for c in known)
+            problems.add(f"{name_of(series, i)}: {lacks}; give {names} for all of the horizon, the others empty")
+    problems.raise_if_any("what is known ahead ends too early")
+    owner, flat = series.owner, ahead.reshape(len(series), -1)
+    kept = series.keep_rows(np.arange(len(seen)) <= ends[owner])
+    return replace(kept, static=flat if series.static is None else np.concatenate([series.static, flat], 1))
+
+
 def _values_at(series: Series, origin: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """Values of sequences `origin`, which rise, at the times asked of each: on the line between observations."""
     found = np.full((*asked.shape, series.values.shape[1]), np.nan)
@@ -142,17 +216,16 @@ def cut_windows(
     return cut if in_steps(horizon) else _known(cut, length, np.asarray(horizon, float))
 
 
-def spread(total: int, count: int) -> np.ndarray:
-    """So many of the numbers below `total`: one of each `count`-th part, at a place in it that has no period.
+def spread(total: int, count: int, seed: Sequence[int] = (0,)) -> np.ndarray:
+    """So many of the numbers below `total`: one of each `count`-th part, at a random place in it.
 
-    Steps that are all alike would meet a daily cycle at the same few hours. The places follow the golden ratio, which
-    falls in step with no cycle.
+    Steps that are all alike would meet a daily cycle at the same few hours.
 
     >>> len(set(spread(24_000, 1000) % 24))
     24
     """
-    part = np.arange(count)
-    return ((part + part * GOLDEN % 1) * (total / count)).astype(int)
+    place = np.random.default_rng(list(seed)).random(count)
+    return ((np.arange(count) + place) * (total / count)).astype(int)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +242,13 @@ class FreshWindows:
     length: int
     horizon: Horizon
     count: int
+    targets: tuple[int, ...] = ()  # channels, see `focused`
+    known: tuple[int, ...] = ()
 
     def __call__(self, seed: int, epoch: int) -> Series:
         starts = window_starts(self.series, self.length, _rows_needed(self.horizon))
-        place = np.random.default_rng([seed, epoch, 1]).random(self.count)
-        chosen = ((np.arange(self.count) + place) * (len(starts) / self.count)).astype(int)
-        return windows_from(self.series, starts[chosen], self.length, self.horizon)
+        starts = starts[spread(len(starts), self.count, (seed, epoch))]
+        return focused(windows_from(self.series, starts, self.length, self.horizon), self.targets, self.known)
 
 
 def training_windows(

@@ -20,12 +20,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from leapcde.data.columns import Columns
-from leapcde.data.inputs import read
-from leapcde.data.read import as_series
+from leapcde.data.inputs import read, times_within
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.data.windows import FreshWindows
-from leapcde.errors import InputError, LeapWarning, Problems
+from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
 from leapcde.explain.explanation import Explanation, explanation
@@ -262,7 +261,8 @@ class Estimator(BaseEstimator):
 
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
-        return Conformal.learn(np.asarray(series.target, float).reshape(predicted.shape), predicted)
+        truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
+        return Conformal.learn(truth.reshape(predicted.shape), predicted)
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Estimator(BaseEstimator):
             own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
             found = self.fitted_.path_at(series, own)
             return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, _times_within(series, times, self.fitted_.reach))
+        return self.fitted_.path_at(series, times_within(series, times, self.fitted_.reach))
 
     def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
@@ -391,23 +391,3 @@ def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> 
             f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
             f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
         )
-
-
-def _times_within(series: Series, times: Any, reach: float) -> np.ndarray:
-    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
-    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
-    clock = read_times.times.reshape(len(read_times), -1)
-    if len(clock) not in (1, len(series)):
-        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
-    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
-    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
-    problems = Problems()
-    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
-    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
-        problems.add(
-            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
-            f"{clock[i, -1]:g}"
-        )
-    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
-    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
-    return clock

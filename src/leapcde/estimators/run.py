@@ -127,7 +127,8 @@ def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) 
     conformal = getattr(estimator, "conformal_", None)
     if conformal is None:
         return found, None
-    return found, coverage_of(conformal, np.asarray(series.target, float), fitted.preprocessor.decode(outputs))
+    truth = fitted.preprocessor.asked(np.asarray(series.target, float))
+    return found, coverage_of(conformal, truth, fitted.preprocessor.decode(outputs))
 
 
 def coverage_of(conformal: Conformal, truth: np.ndarray, said: np.ndarray) -> float:
@@ -163,7 +164,7 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
     if data.task != "classification":
-        truth = {name: np.asarray(part.target, float) for name, part in parts.items()}
+        truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
         estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"])
         covered = coverage_of(estimator.conformal_, truth["test"], said["test"])
