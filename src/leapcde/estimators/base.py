@@ -262,7 +262,11 @@ class Estimator(BaseEstimator):
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
         truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
-        return Conformal.learn(truth.reshape(predicted.shape), predicted)
+        return Conformal.learn(truth.reshape(predicted.shape), predicted, self._rough(series))
+
+    def _rough(self, series: Series) -> np.ndarray | None:
+        """How rough what each prediction is made from is, where that says how wide an interval is to be."""
+        return None
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -271,12 +275,12 @@ class Estimator(BaseEstimator):
         series = self._new_series(X)
         return self.fitted_.predict(series)
 
-    def around(self, predicted: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of intervals around predictions that are there already."""
+    def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals around predictions that are there already, of this series."""
         conformal = getattr(self, "conformal_", None)
         if conformal is None:
             raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
-        return conformal.around(predicted, coverage)
+        return conformal.around(predicted, coverage, self._rough(series))
 
     def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
         """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
@@ -345,12 +349,15 @@ class Estimator(BaseEstimator):
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """What a file holds besides the model."""
         conformal = getattr(self, "conformal_", None)
-        return {} if conformal is None else {"conformal": {"errors": conformal.errors}}
+        if conformal is None:
+            return {}
+        usual = {} if conformal.usual is None else {"usual": conformal.usual}
+        return {"conformal": {"errors": conformal.errors, **usual}}
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         """The other way round."""
         errors = arrays.get("conformal/['errors']")
-        self.conformal_ = None if errors is None else Conformal(errors)
+        self.conformal_ = None if errors is None else Conformal(errors, arrays.get("conformal/['usual']"))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -28,6 +28,7 @@ from leapcde.data.windows import (
 )
 from leapcde.errors import InputError, choose
 from leapcde.estimators.base import Divided, Estimator
+from leapcde.estimators.intervals import roughness
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel
 
@@ -161,7 +162,8 @@ class LeapForecaster(Estimator):
 
     def predict_interval(self, X, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (sample, step, channel), that hold the truth with this probability."""
-        return self.around(self.predict(X), coverage)
+        series = self._new_series(X)
+        return self.around(self.fitted_.predict(series), coverage, series)
 
     def forecast_times(self, X) -> np.ndarray:
         """The times for which `predict` answers, (sample, step): steps are one typical gap long."""
@@ -267,6 +269,9 @@ class LeapForecaster(Estimator):
             series = known_ahead(series, self.horizon, known)
         preprocessor.check(series)
         return last_window(series, self.window_)
+
+    def _rough(self, series: Series) -> np.ndarray | None:
+        return self.fitted_.preprocessor.asked(roughness(series)[:, None])[:, 0]
 
     def _check_target(self, series: Series) -> None:
         shape, channels = np.asarray(series.target).shape, series.values.shape[1]
