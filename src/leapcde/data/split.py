@@ -197,7 +197,7 @@ def split_by_group(series: Series, groups: np.ndarray) -> tuple[Series, Series, 
 
 def _common_cuts(series: Series, edges: np.ndarray) -> np.ndarray:
     """Times before which these shares of all rows lie."""
-    return np.sort(series.times)[(edges * len(series.times)).astype(int).clip(max=len(series.times) - 1)]
+    return np.sort(series.times)[(edges * len(series.times) + 1e-9).astype(int).clip(max=len(series.times) - 1)]
 
 
 def _rows_before(series: Series, edges: np.ndarray, cuts: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -203,7 +203,7 @@ class LeapForecaster(Estimator):
         return roles(channels, listed(self.target), listed(self.known))
 
     def _columns(self) -> Columns:
-        return replace(super()._columns(), target=None)  # what it forecasts are channels
+        return Columns(self.id, self.time, None, tuple(self.values or ()), tuple(self.static or ()))  # its targets are channels
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
         start, config = super()._start(series, config, fresh=fresh, classes=classes)
