@@ -57,6 +57,7 @@ TimeFormat = Annotated[
 Target = Annotated[str | None, typer.Option(help="Column to predict, one value a sample.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
+Weights = Annotated[str | None, typer.Option(help="Column that says how much each sample counts; default all the same.")]
 Horizon = Annotated[
     str | None,
     typer.Option(
@@ -79,6 +80,7 @@ def fit(
     target: Target = None,
     values: Values = "",
     static: Static = "",
+    weights: Weights = None,
     horizon: Horizon = None,
     window: Window = None,
     task: Task = None,
@@ -106,7 +108,7 @@ def fit(
     """
     from leapcde.cli.source import first_load
 
-    asked = file_request(file, id, time, target, values, static, horizon, window, task, drop, time_format)
+    asked = file_request(file, id, time, target, values, static, weights, horizon, window, task, drop, time_format)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
     training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
@@ -176,6 +178,7 @@ def tune(
     target: Target = None,
     values: Values = "",
     static: Static = "",
+    weights: Weights = None,
     horizon: Horizon = None,
     window: Window = None,
     task: Task = None,
@@ -203,7 +206,7 @@ def tune(
     if is_name(data):
         asked = set_request(data, drop, data_dir, dataset_option)
     else:
-        asked = file_request(Path(data), id, time, target, values, static, horizon, window, task, drop, time_format)
+        asked = file_request(Path(data), id, time, target, values, static, weights, horizon, window, task, drop, time_format)
     request, loaded = first_load(asked)
     estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
@@ -228,7 +231,7 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     if task == "forecasting" and request.horizon is not None:
         params |= {"horizon": request.horizon, "window": request.window}
     if request.columns is not None:
-        columns = replace(request.columns, time_format=None).to_json()  # which is the file's business
+        columns = replace(request.columns, weights=None, time_format=None).to_json()  # which are the file's business
         params |= {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
     made = ESTIMATORS[task]().set_params(model=model, **params)
     # The validation data calibrates the intervals of a run: nothing more is held out for that.
@@ -272,7 +275,9 @@ def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: l
     return DataRequest(data, drop, dataset_options=chosen, data_dir=None if data_dir is None else str(data_dir))
 
 
-def file_request(file: Path, id, time, target, values, static, horizon, window, task, drop, time_format) -> DataRequest:
+def file_request(
+    file: Path, id, time, target, values, static, weights, horizon, window, task, drop, time_format
+) -> DataRequest:
     """A file with named columns."""
     from leapcde.data.columns import Columns
     from leapcde.data.dataset import DataRequest
@@ -281,7 +286,7 @@ def file_request(file: Path, id, time, target, values, static, horizon, window, 
         raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
     if id is None or time is None:
         raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-    columns = Columns(id, time, target, names(values), names(static), time_format)
+    columns = Columns(id, time, target, names(values), names(static), weights, time_format)
     return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task)
 
 

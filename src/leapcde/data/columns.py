@@ -26,6 +26,8 @@ class Columns:
         The channels.
     static : sequence of str, default none
         Features that do not change within a sample.
+    weights : str, optional
+        How much each sample counts, one number a sample, repeated on its rows.
     time_format : str, optional
         How times are written in a file, such as "%d/%m/%Y %H:%M", where that can be read in two ways.
 
@@ -38,6 +40,7 @@ class Columns:
     target: str | None = None
     values: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
+    weights: str | None = None
     time_format: str | None = None
 
     @classmethod
@@ -50,11 +53,14 @@ class Columns:
             lists = {name: tuple(found[name] or ()) for name in ("values", "static") if name in found}
             return cls(**{**found, **lists})
         except (TypeError, ValueError) as error:
-            raise InputError(f"columns: {error}; it takes id, time, target, values, static and time_format") from None
+            raise InputError(f"columns: {error}; it takes id, time, target, values, static, weights and time_format") from None
 
     def to_json(self) -> dict[str, Any]:
-        """The names as a plain dictionary, without a format that is not given: runs of before have none."""
-        return {key: value for key, value in asdict(self).items() if key != "time_format" or value is not None}
+        """The names as a plain dictionary, without what is not given and runs of before do not have."""
+        return {key: value for key, value in asdict(self).items() if key not in LATER or value is not None}
+
+
+LATER = ("weights", "time_format")
 
 
 def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> Series:
@@ -64,7 +70,7 @@ def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> S
             "a table needs the names of its columns: give id= (what tells the samples apart) and time= to the estimator, "
             "and target= for what is predicted"
         )
-    named = {columns.id, columns.time, columns.target, *columns.static}
+    named = {columns.id, columns.time, columns.target, columns.weights, *columns.static}
     values = columns.values or tuple(str(column) for column in table.columns if str(column) not in named)
-    target = columns.target if with_target else None
-    return from_table(table, id=columns.id, time=columns.time, values=values, target=target, static=columns.static)
+    known = {"target": columns.target, "weights": columns.weights} if with_target else {}
+    return from_table(table, id=columns.id, time=columns.time, values=values, static=columns.static, **known)

@@ -44,7 +44,8 @@ class DataRequest:
     digest: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        columns = None if self.columns is None else {"time_format": None, **self.columns.to_json()}
+        return {**asdict(self), "columns": columns}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> DataRequest:

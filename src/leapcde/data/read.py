@@ -33,6 +33,7 @@ def as_series(
     times: Any = None,
     target: Any = None,
     static: Any = None,
+    weights: Any = None,
     channels: Sequence[str] | None = None,
     layout: str = "channels_last",
 ) -> Series:
@@ -42,7 +43,8 @@ def as_series(
     arrays for one channel; a 3-D array (sample, time, channel) with NaN, or a 2-D array (sample, time). For arrays,
     `times` may be shared (time,) or per sample (sample, time), and rows at the end of a sample that are NaN in every
     channel are padding. Without times, observations count 0, 1, 2, … `layout="channels_first"` reads arrays as aeon
-    has them: (sample, channel, time), or a list of (channel, time), with or without times.
+    has them: (sample, channel, time), or a list of (channel, time), with or without times. `weights` says how much each
+    sample counts in training and in metrics.
 
     >>> as_series(np.ones((4, 10, 3))).lengths.tolist()
     [10, 10, 10, 10]
@@ -62,6 +64,8 @@ def as_series(
         series = replace(series, target=target_column(target, "target", problems))
     if static is not None:
         series = replace(series, static=static_features(static, problems))
+    if weights is not None:
+        series = replace(series, weights=numbers(weights, "weights", problems, "give one number a sample"))
     return check_and_raise(series, problems, "the series cannot be used")
 
 
@@ -73,11 +77,12 @@ def from_table(
     values: Sequence[str] | None = None,
     target: str | None = None,
     static: Sequence[str] = (),
+    weights: str | None = None,
     time_format: str | None = None,
 ) -> Series:
     """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
 
-    Rows may come in any order. `target` and `static` columns hold one value a sample, repeated on its rows.
+    Rows may come in any order. `target`, `static` and `weights` columns hold one value a sample, repeated on its rows.
     Dates and times become seconds, those with a time zone in UTC; text is read as dates where that can be done in one way
     only, or as `time_format` says ("%d/%m/%Y %H:%M").
 
@@ -88,7 +93,7 @@ def from_table(
     (('hr',), [2, 1], [0, 1])
     """
     problems, cells, row_name = Problems(), table_cells(table), row_names(table)
-    channels = value_columns(list(cells), [id, time, *static, *([target] if target else [])], values)
+    channels = value_columns(list(cells), [id, time, *static, *filter(None, (target, weights))], values)
     keys = cells[id]
     clock = seconds_or_numbers(cells[time], f"column {time!r}", problems, time_format=time_format, row_name=row_name)
     if time_format is None and cells[time].dtype.kind in "iuf":
@@ -110,7 +115,30 @@ def from_table(
     if static:
         features = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
         series = replace(series, static=np.stack(features, 1))
+    if weights:
+        counts = number_columns(cells, [weights], problems, row_name)[order, 0]
+        series = replace(series, weights=_one_each(counts, series, weights, problems, where))
     return check_and_raise(series, problems, "cannot read the table", where)
+
+
+def times_within(series: Series, times: Any, reach: float) -> np.ndarray:
+    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
+    asked = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
+    clock = asked.times.reshape(len(asked), -1)
+    if len(clock) not in (1, len(series)):
+        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
+    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
+    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
+    problems = Problems()
+    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
+    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
+        problems.add(
+            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
+            f"{clock[i, -1]:g}"
+        )
+    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
+    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
+    return clock
 
 
 def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple[Any, Any]]:

@@ -43,6 +43,7 @@ def windows(series: Series, length: int, horizon: int, *, stride: int = 1) -> Se
         target=series.values[future],
         static=None if series.static is None else series.static[origin],
         ids=(np.arange(len(series)) if series.ids is None else series.ids)[origin],
+        weights=None if series.weights is None else series.weights[origin],
     )
 
 

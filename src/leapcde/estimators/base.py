@@ -21,10 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from leapcde.data.columns import Columns
 from leapcde.data.inputs import read
-from leapcde.data.read import as_series
-from leapcde.data.series import Series
-from leapcde.data.split import hold_out
-from leapcde.errors import InputError, LeapWarning, Problems
+from leapcde.data.read import times_within
+from leapcde.data.series import Series, counting
+from leapcde.data.split import hold_out, hold_out_groups
+from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
 from leapcde.explain.explanation import Explanation, explanation
@@ -70,6 +70,8 @@ class Estimator(BaseEstimator):
         X,
         y=None,
         *,
+        sample_weight: Any = None,
+        groups: Any = None,
         validation: Any = None,
         checkpoint: Path | None = None,
         on_start: Callable[[dict[str, Any]], None] | None = None,
@@ -81,7 +83,11 @@ class Estimator(BaseEstimator):
         ----------
         X, y
             Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample.
-        validation : (X, y) or Series, optional
+        sample_weight : array, optional
+            How much each sample counts in the loss, in what chooses the weights and in the calibration; all the same if None.
+        groups : array, optional
+            Samples of one group, such as the visits of a patient, are never both trained on and held out.
+        validation : (X, y), (X, y, sample_weight) or Series, optional
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
             A file from which a killed training goes on when `fit` is called again with the same data and settings.
@@ -94,29 +100,29 @@ class Estimator(BaseEstimator):
         -------
         self
         """
-        series = self._training_series(X, y, settle=True)
+        series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self._check_target(series)
-        calibration = None
+        calibration, split = None, self._hold_out if groups is None else self._hold_out_groups
         if self._calibration():
-            series, calibration = self._hold_out(series, self._calibration(), seed=1)
+            series, calibration = split(series, self._calibration(), seed=1)
         if validation is not None:
-            given = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
-            held = self._training_series(*given)
+            given = validation if isinstance(validation, tuple) and len(validation) in (2, 3) else (validation, None)
+            held = counting(self._training_series(*given[:2], sample_weight=given[2] if len(given) == 3 else None))
         else:
-            series, held = self._hold_out(series, self.validation, seed=0)
+            series, held = split(series, self.validation, seed=0)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
 
-    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None):
+    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None, sample_weight: Any = None):
         """One more pass over new data from where training stands, with the scaling of the first call.
 
         `classes` names all classes there will be, in the first call of a classifier. The optimiser starts afresh.
         """
         fresh = not hasattr(self, "fitted_")
-        series = self._training_series(X, y, settle=fresh)
+        series = counting(self._training_series(X, y, settle=fresh, sample_weight=sample_weight))
         self._check_target(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
         start, config = self._start(series, once, fresh=fresh, classes=classes)
@@ -209,9 +215,9 @@ class Estimator(BaseEstimator):
         lists = tuple(self.values or ()), tuple(self.static or ())
         return Columns(self.id, self.time, getattr(self, "target", None), *lists)
 
-    def _training_series(self, X, y, *, settle: bool = False) -> Series:
+    def _training_series(self, X, y, *, settle: bool = False, sample_weight: Any = None, groups: Any = None) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, columns=self._columns())
+        series = read(X, y, columns=self._columns(), sample_weight=sample_weight, groups=groups)
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
@@ -236,6 +242,9 @@ class Estimator(BaseEstimator):
 
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
+
+    def _hold_out_groups(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
+        return hold_out_groups(series, share, labels=series.target if self.task == "classification" else None, seed=seed)
 
     def _calibration(self) -> float:
         return getattr(self, "calibration", 0.0)
@@ -271,7 +280,7 @@ class Estimator(BaseEstimator):
             own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
             found = self.fitted_.path_at(series, own)
             return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, _times_within(series, times, self.fitted_.reach))
+        return self.fitted_.path_at(series, times_within(series, times, self.fitted_.reach))
 
     def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
@@ -305,10 +314,10 @@ class Estimator(BaseEstimator):
         check_is_fitted(self, "fitted_")
         return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
-    def score(self, X, y=None) -> float:
-        """Accuracy of a classifier; R² of a regressor or forecaster."""
+    def score(self, X, y=None, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier; R² of a regressor or forecaster; with weights, samples count as much as those say."""
         check_is_fitted(self, "fitted_")
-        return self._score(self._training_series(X, y))
+        return self._score(self._training_series(X, y, sample_weight=sample_weight))
 
     @abstractmethod
     def _score(self, series: Series) -> float: ...
@@ -371,23 +380,3 @@ def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> 
             f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
             f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
         )
-
-
-def _times_within(series: Series, times: Any, reach: float) -> np.ndarray:
-    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
-    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
-    clock = read_times.times.reshape(len(read_times), -1)
-    if len(clock) not in (1, len(series)):
-        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
-    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
-    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
-    problems = Problems()
-    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
-    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
-        problems.add(
-            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
-            f"{clock[i, -1]:g}"
-        )
-    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
-    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
-    return clock

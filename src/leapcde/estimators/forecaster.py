@@ -138,8 +138,8 @@ class LeapForecaster(Estimator):
             ahead = np.asarray(self._ahead())
         return series.times[series.offsets[1:] - 1, None] + ahead
 
-    def _training_series(self, X, y, *, settle: bool = False) -> Series:
-        series = read(X, y, columns=self._columns())
+    def _training_series(self, X, y, *, settle: bool = False, sample_weight: Any = None, groups: Any = None) -> Series:
+        series = read(X, y, columns=self._columns(), sample_weight=sample_weight, groups=groups)
         given = series.target is not None
         if settle:
             self.window_ = self.window if given or self.window else auto_window(series, self.horizon)
@@ -162,8 +162,9 @@ class LeapForecaster(Estimator):
         truth = scale(np.asarray(series.target))
         error = scale(self.fitted_.predict(replace(series, target=None))) - truth
         known = ~np.isnan(truth)  # of a channel that is never observed nothing is
-        mean = np.where(known, truth, 0.0).sum(0) / np.maximum(known.sum(0), 1)
-        return 1 - float(np.nanmean(error**2) / np.nanmean((truth - mean) ** 2))
+        each = known * (np.ones(1) if series.weights is None else series.weights)[:, None, None]
+        mean = np.where(known, each * truth, 0.0).sum(0) / np.where(known.any(0), each.sum(0), 1)
+        return 1 - float(np.nansum(each * error**2) / np.nansum(each * (truth - mean) ** 2))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -120,7 +120,7 @@ class LeapRegressor(Estimator):
 
     def _score(self, series: Series) -> float:
         truth = np.asarray(series.target, float)
-        return float(r2_score(truth, self.fitted_.predict(replace(series, target=None))))
+        return float(r2_score(truth, self.fitted_.predict(replace(series, target=None)), sample_weight=series.weights))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

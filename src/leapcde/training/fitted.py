@@ -12,7 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from leapcde.data.series import Series
+from leapcde.data.series import Series, uneven
 from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import load_file, restore, save_file
 from leapcde.models.base import TASKS, Model
@@ -88,9 +88,9 @@ class Fitted(ABC):
             raise InputError("evaluating needs targets")
         preprocessor = self.preprocessor
         target = preprocessor.encode_target(np.asarray(series.target))
-        found = measure(preprocessor.task, outputs, target)
+        found = measure(preprocessor.task, outputs, target, series.weights)
         if preprocessor.task == "classification":
-            return found | frequencies(softmax(outputs.astype(np.float64)), target)
+            return found | frequencies(softmax(outputs.astype(np.float64)), target, series.weights)
         if preprocessor.task == "regression":
             found = {"mse": found["mse"] * preprocessor.target_std**2, "mae": found["mae"] * preprocessor.target_std}
         return found
@@ -275,9 +275,9 @@ def train_further(
 ) -> tuple[FittedModel, Trained]:
     """Train from the weights and with the preprocessor of `start`, by a fresh optimiser; see `train_model`."""
     preprocessor = start.preprocessor
-    encoded = start.encode(train), start.encode(validation)
-    hooks = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
-    trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, recipe=preprocessor.recipe, **hooks)
+    data = tuple(start.encode(replace(part, weights=uneven(part.weights))) for part in (train, validation))
+    how = {"metric": start.metric, "recipe": preprocessor.recipe, "checkpoint": checkpoint}
+    trained = fit(start.model, preprocessor.task, data[0], data[1], config, **how, on_epoch=on_epoch, on_step=on_step)
     return replace(start, model=trained.model, calibration=None), trained
 
 
