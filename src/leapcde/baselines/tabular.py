@@ -73,11 +73,33 @@ def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
 
 
 def trees_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    return fit_trees(features(train), _target(train, of)[:, 0], seed=seed, weights=sample_weights(train))
+    x, each = features(train), sample_weights(train)
+    return side_by_side([fit_trees(x, y, seed=seed, weights=each) for y in _target(train, of).T])
 
 
 def tree_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    return sums(found, features(series))
+    x = features(series)
+    return np.concatenate([sums(one, x) for one in apart(found)], axis=1)
+
+
+def side_by_side(parts: list[Arrays]) -> Arrays:
+    """Arrays of several models as those of one; of a single model, its own. `apart` takes them apart."""
+    if len(parts) == 1:
+        return parts[0]
+    numbered = {f"{name} {j}": array for j, part in enumerate(parts) for name, array in part.items()}
+    return {"models": np.array(len(parts)), **numbered}
+
+
+def apart(found: Arrays) -> list[Arrays]:
+    """What `side_by_side` put together.
+
+    >>> [one["a"].item() for one in apart(side_by_side([{"a": np.array(1)}, {"a": np.array(2)}]))]
+    [1, 2]
+    """
+    if "models" not in found:
+        return [found]
+    ending = [f" {j}" for j in range(int(found["models"]))]
+    return [{name.removesuffix(end): array for name, array in found.items() if name.endswith(end)} for end in ending]
 
 
 def best_ridge(

@@ -54,7 +54,7 @@ Time = Annotated[str | None, typer.Option(help="Column with the times: numbers o
 TimeFormat = Annotated[
     str | None, typer.Option(help="How times are written, if not in one way only: '%d/%m/%Y %H:%M'; needed for 03/04/2024.")
 ]
-Target = Annotated[str | None, typer.Option(help="Column to predict, one value a sample.")]
+Target = Annotated[str | None, typer.Option(help="Column to predict, one value a sample; or several, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
 Weights = Annotated[str | None, typer.Option(help="Column that says how much each sample counts; default all the same.")]
@@ -279,14 +279,14 @@ def file_request(
     file: Path, id, time, target, values, static, weights, horizon, window, task, drop, time_format
 ) -> DataRequest:
     """A file with named columns."""
-    from leapcde.data.columns import Columns
+    from leapcde.data.columns import Columns, one_or_several
     from leapcde.data.dataset import DataRequest
 
     if not file.exists():
         raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
     if id is None or time is None:
         raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-    columns = Columns(id, time, target, names(values), names(static), weights, time_format)
+    columns = Columns(id, time, one_or_several(names(target or "")), names(values), names(static), weights, time_format)
     return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task)
 
 

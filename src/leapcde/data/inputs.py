@@ -38,6 +38,8 @@ def read(
     if target is None and sample_weight is None and groups is None:
         return check(series) if isinstance(data, Series) else series
     series = as_series(series, target=_flat(target), weights=_plain(sample_weight))
+    if target is not None:
+        series = replace(series, targets=tuple(map(str, getattr(target, "columns", ()))))
     return series if groups is None else replace(series, ids=_groups(groups, series))
 
 

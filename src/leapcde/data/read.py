@@ -75,7 +75,7 @@ def from_table(
     id: str,
     time: str,
     values: Sequence[str] | None = None,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
     static: Sequence[str] = (),
     weights: str | None = None,
     time_format: str | None = None,
@@ -83,6 +83,7 @@ def from_table(
     """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
 
     Rows may come in any order. `target`, `static` and `weights` columns hold one value a sample, repeated on its rows.
+    Several targets are numbers.
     Dates and times become seconds, those with a time zone in UTC; text is read as dates where that can be done in one way
     only, or as `time_format` says ("%d/%m/%Y %H:%M").
 
@@ -93,7 +94,8 @@ def from_table(
     (('hr',), [2, 1], [0, 1])
     """
     problems, cells, row_name = Problems(), table_cells(table), row_names(table)
-    channels = value_columns(list(cells), [id, time, *static, *filter(None, (target, weights))], values)
+    targets = [target] if isinstance(target, str) else list(target or ())
+    channels = value_columns(list(cells), [id, time, *static, *targets, *filter(None, [weights])], values)
     keys = cells[id]
     clock = seconds_or_numbers(cells[time], f"column {time!r}", problems, time_format=time_format, row_name=row_name)
     if time_format is None and cells[time].dtype.kind in "iuf":
@@ -102,7 +104,7 @@ def from_table(
     if empty.any():
         problems.add(f"column {id!r}: empty in {row_name(int(np.argmax(empty)))}; every row needs an id")
     matrix, extra = (number_columns(cells, names, problems, row_name) for names in (channels, static))
-    labels = target_column(cells[target], f"column {target!r}", problems, row_name) if target else None
+    labels = target_column(cells[targets[0]], f"column {targets[0]!r}", problems, row_name) if len(targets) == 1 else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
     ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
@@ -111,7 +113,11 @@ def from_table(
     series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids)
     where = lambda row: row_name(int(order[row]))
     if labels is not None:
-        series = replace(series, target=_one_each(labels[order], series, str(target), problems, where))
+        series = replace(series, target=_one_each(labels[order], series, targets[0], problems, where))
+    if len(targets) > 1:
+        each = number_columns(cells, targets, problems, row_name)[order]
+        found = _each_target(each, series, targets, problems, where)
+        series = replace(series, target=found, targets=tuple(targets))
     if static:
         features = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
         series = replace(series, static=np.stack(features, 1))
@@ -221,6 +227,15 @@ def _sample(where: str, clock: Any, values: Any, problems: Problems) -> tuple[np
         problems.add(f"{where}: {times.size} times for {len(block)} rows of values; give one time a row")
         return None
     return times, block
+
+
+def _each_target(rows: np.ndarray, series: Series, names: list[str], problems: Problems, where: RowName) -> np.ndarray:
+    """Several targets, (sample, target); all of them must be known."""
+    found = np.stack([_one_each(rows[:, j], series, name, problems, where) for j, name in enumerate(names)], 1)
+    for j in np.flatnonzero(np.isnan(found).any(0) & ~np.isnan(rows).all(0)):
+        i = int(np.argmax(np.isnan(found[:, j])))
+        problems.add(f"column {names[j]!r}: empty for {name_of(series, i)}; every sample needs one, leave out those without")
+    return found
 
 
 def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems, row_name: RowName) -> np.ndarray:

@@ -36,7 +36,7 @@ def join(parts: Sequence[Series]) -> Series:
     whole = {name: None if any(a is None for a in arrays) else np.concatenate(arrays) for name, arrays in each.items()}
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
     times, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("times", "values"))
-    return Series(times, values, offsets, first.channels, **whole)
+    return replace(first, times=times, values=values, offsets=offsets, **whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,7 @@ class Series:
     static: np.ndarray | None = None  # (samples, features), NaN allowed
     ids: np.ndarray | None = None  # (samples,): a patient, a sequence; windows of one sequence share its id
     weights: np.ndarray | None = None  # (samples,): how much each counts; all the same without
+    targets: tuple[str, ...] = ()  # names of several targets, where they have any
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

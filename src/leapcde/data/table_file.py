@@ -48,7 +48,7 @@ def load(
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = task or guess_task(series.target)
     choose("task", task, ("classification", "regression"))
-    labels = series.target if task == "classification" else None
+    labels = series.target if task == "classification" and series.target.ndim == 1 else None
     return Dataset(path.stem, task, *split(drop(series, drop_rate), labels=labels), made)
 
 
@@ -66,12 +66,15 @@ def digest(path: Path) -> str:
 
 
 def guess_task(target: np.ndarray) -> str:
-    """Text, whole numbers and few values are classes; anything else is a number to predict.
+    """Text, whole numbers and few values are classes; anything else is a number to predict. Several targets that are all 0 or
+    1 are labels.
 
     >>> guess_task(np.array([0.0, 1.0, 1.0])), guess_task(np.linspace(0.0, 1.0, 50))
     ('classification', 'regression')
     """
     if target.dtype.kind not in "fiu":
         return "classification"
+    if target.ndim > 1:
+        return "classification" if np.isin(target, (0, 1)).all() else "regression"
     whole = bool(np.all(target == np.round(target)))
     return "classification" if whole and len(np.unique(target)) <= FEW_CLASSES else "regression"

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from leapcde.data.columns import Columns
+from leapcde.data.columns import Columns, one_or_several
 from leapcde.data.inputs import read
 from leapcde.data.read import times_within
 from leapcde.data.series import Series, counting
@@ -213,7 +213,7 @@ class Estimator(BaseEstimator):
     def _columns(self) -> Columns:
         """Which column of a table is what."""
         lists = tuple(self.values or ()), tuple(self.static or ())
-        return Columns(self.id, self.time, getattr(self, "target", None), *lists)
+        return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
 
     def _training_series(self, X, y, *, settle: bool = False, sample_weight: Any = None, groups: Any = None) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
@@ -290,7 +290,8 @@ class Estimator(BaseEstimator):
     def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
         """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
 
-        `of` picks the answer: a class, or (step, channel) of a forecast; the predicted class and the mean by default.
+        `of` picks the answer: a class, one of several targets, or (step, channel) of a forecast; by default the predicted
+        class, or the mean.
         """
         series = self._new_series(X)
         return explanation(self.fitted_, series, of=of, steps=steps)

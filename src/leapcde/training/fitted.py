@@ -79,7 +79,10 @@ class Fitted(ABC):
         return main_metric(self.preprocessor.task, len(self.preprocessor.classes))
 
     def evaluate(self, series: Series) -> dict[str, float]:
-        """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
+        """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones.
+
+        Of several targets, "mse" and "mae" are means over all, each in its own deviations, and "mse(name)" in its units.
+        """
         return self.judge(self.outputs(series), series)
 
     def judge(self, outputs: np.ndarray, series: Series) -> dict[str, float]:
@@ -91,8 +94,20 @@ class Fitted(ABC):
         found = measure(preprocessor.task, outputs, target, series.weights)
         if preprocessor.task == "classification":
             return found | frequencies(softmax(outputs.astype(np.float64)), target, series.weights)
+        if preprocessor.targets:
+            return found | self._by_target(outputs, target, series.weights)
         if preprocessor.task == "regression":
-            found = {"mse": found["mse"] * preprocessor.target_std**2, "mae": found["mae"] * preprocessor.target_std}
+            unit = float(np.array(preprocessor.target_std))
+            found = {"mse": found["mse"] * unit**2, "mae": found["mae"] * unit}
+        return found
+
+    def _by_target(self, outputs: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+        """Errors of each of several targets, in its units."""
+        found: dict[str, float] = {}
+        of = self.preprocessor
+        for j, (name, unit) in enumerate(zip(of.targets, np.atleast_1d(np.array(of.target_std)), strict=True)):
+            one = measure("regression", outputs[:, j], target[:, j], weights)
+            found |= {f"mse({name})": one["mse"] * float(unit) ** 2, f"mae({name})": one["mae"] * float(unit)}
         return found
 
 
