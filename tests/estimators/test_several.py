@@ -39,7 +39,7 @@ def regressor(X, y):
 
 def test_each_target_is_learned_in_its_own_units(X, y, regressor):
     said = regressor.predict(X)
-    assert said.shape == y.shape and regressor.fitted_.preprocessor.targets == NAMES
+    assert said.shape == y.shape and regressor.fitted_.preprocessor.target_names == NAMES
     each = r2_score(y, said, multioutput="raw_values")
     assert (each > 0.5).all() and regressor.score(X, y) == pytest.approx(each.mean())
     found = regressor.fitted_.evaluate(as_series(X, target=y))
@@ -61,7 +61,7 @@ def test_saved_and_loaded(X, regressor, tmp_path):
     regressor.save(tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(again.predict(X), regressor.predict(X))
-    assert again.fitted_.preprocessor.targets == NAMES
+    assert again.fitted_.preprocessor.target_names == NAMES
     np.testing.assert_array_equal(again.predict_interval(X)[0], regressor.predict_interval(X)[0])
 
 
@@ -69,7 +69,7 @@ def test_files_of_before_have_one_number_and_no_names(X, y):
     one = LeapRegressor("gru", **{**QUICK, "epochs": 1}).fit(X, y[:, 0])
     kept = one.fitted_.preprocessor.to_json()
     assert isinstance(kept["target_mean"], float)
-    kept.pop("targets")
+    kept.pop("target_names")
     before = Preprocessor.from_json(json.loads(json.dumps(kept)))
     assert before == one.fitted_.preprocessor and one.predict(X).shape == (80,)
 
@@ -100,7 +100,7 @@ def table_of(X, y) -> pd.DataFrame:
 
 def test_tables(X, y):
     series = from_table(table_of(X, y), id="id", time="t", target=NAMES)
-    assert series.channels == ("x0", "x1") and series.targets == NAMES
+    assert series.channels == ("x0", "x1") and series.target_names == NAMES
     np.testing.assert_allclose(series.target, y)
     assert guess_task(series.target) == "regression" and guess_task(np.eye(3)) == "classification"
 

@@ -39,7 +39,7 @@ def read(
         return check(series) if isinstance(data, Series) else series
     series = as_series(series, target=_flat(target), weights=_plain(sample_weight))
     if target is not None:
-        series = replace(series, targets=tuple(map(str, getattr(target, "columns", ()))))
+        series = replace(series, target_names=tuple(map(str, getattr(target, "columns", ()))))
     return series if groups is None else replace(series, ids=_groups(groups, series))
 
 

@@ -117,7 +117,7 @@ def from_table(
     if len(targets) > 1:
         each = number_columns(cells, targets, problems, row_name)[order]
         found = _each_target(each, series, targets, problems, where)
-        series = replace(series, target=found, targets=tuple(targets))
+        series = replace(series, target=found, target_names=tuple(targets))
     if static:
         features = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
         series = replace(series, static=np.stack(features, 1))

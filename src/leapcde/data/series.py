@@ -59,7 +59,7 @@ class Series:
     static: np.ndarray | None = None  # (samples, features), NaN allowed
     ids: np.ndarray | None = None  # (samples,): a patient, a sequence; windows of one sequence share its id
     weights: np.ndarray | None = None  # (samples,): how much each counts; all the same without
-    targets: tuple[str, ...] = ()  # names of several targets, where they have any
+    target_names: tuple[str, ...] = ()  # names of several targets, where they have any
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

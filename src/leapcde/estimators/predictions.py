@@ -42,7 +42,7 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)
-    if targets := estimator.fitted_.preprocessor.targets:
+    if targets := estimator.fitted_.preprocessor.target_names:
         return pd.DataFrame({name: ids, **_by_target(targets, said, ends)})
     found = pd.DataFrame({name: ids, "prediction": said})
     if isinstance(estimator, LeapClassifier):

@@ -91,7 +91,7 @@ def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, s
     """Weights over the model's outputs that make one number of them, (sample, *output), and what that number is."""
     preprocessor = fitted.preprocessor
     shape = (len(series), *preprocessor.spec.output)
-    if preprocessor.targets:
+    if preprocessor.target_names:
         return _target_weights(preprocessor, shape, of)
     if preprocessor.task == "regression":
         return np.full(shape, preprocessor.target_std, np.float32), "added to the predicted number"
@@ -110,9 +110,9 @@ def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, s
 def _target_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
     if of is None:
         return np.full(shape, 1 / shape[1], np.float32), "added to the mean of the standardised predictions"
-    if of not in preprocessor.targets:
-        raise InputError(f"no target {of!r}; there are: {', '.join(preprocessor.targets)}")
-    j = preprocessor.targets.index(of)
+    if of not in preprocessor.target_names:
+        raise InputError(f"no target {of!r}; there are: {', '.join(preprocessor.target_names)}")
+    j = preprocessor.target_names.index(of)
     weights = np.zeros(shape, np.float32)
     weights[:, j] = np.atleast_1d(np.array(preprocessor.target_std))[j]
     return weights, f"added to {of}"

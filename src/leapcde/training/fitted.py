@@ -94,7 +94,7 @@ class Fitted(ABC):
         found = measure(preprocessor.task, outputs, target, series.weights)
         if preprocessor.task == "classification":
             return found | frequencies(softmax(outputs.astype(np.float64)), target, series.weights)
-        if preprocessor.targets:
+        if preprocessor.target_names:
             return found | self._by_target(outputs, target, series.weights)
         if preprocessor.task == "regression":
             unit = float(np.array(preprocessor.target_std))
@@ -105,7 +105,7 @@ class Fitted(ABC):
         """Errors of each of several targets, in its units."""
         found: dict[str, float] = {}
         of = self.preprocessor
-        for j, (name, unit) in enumerate(zip(of.targets, np.atleast_1d(np.array(of.target_std)), strict=True)):
+        for j, (name, unit) in enumerate(zip(of.target_names, np.atleast_1d(np.array(of.target_std)), strict=True)):
             one = measure("regression", outputs[:, j], target[:, j], weights)
             found |= {f"mse({name})": one["mse"] * float(unit) ** 2, f"mae({name})": one["mae"] * float(unit)}
         return found

@@ -32,7 +32,7 @@ class Preprocessor:
     classes: tuple[Any, ...] = ()
     target_mean: float | tuple[float, ...] = 0.0  # regression only; of each target where there are several
     target_std: float | tuple[float, ...] = 1.0
-    targets: tuple[str, ...] = ()  # names of several targets
+    target_names: tuple[str, ...] = ()  # names of several targets
 
     @property
     def task(self) -> str:
@@ -54,7 +54,7 @@ class Preprocessor:
         if train.target is None:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
         values = train.values.shape[1]
-        mean, std, targets = 0.0, 1.0, ()
+        mean, std, names = 0.0, 1.0, ()
         output: tuple[int, ...] = (1,)
         if task == "classification":
             classes = tuple(np.unique([*train.target.tolist(), *classes]).tolist())
@@ -68,7 +68,7 @@ class Preprocessor:
         else:
             mean, std = _number_scale(train.target)
             if isinstance(mean, tuple):
-                output, targets = (len(mean),), train.targets or tuple(f"y{j}" for j in range(len(mean)))
+                output, names = (len(mean),), train.target_names or tuple(f"y{j}" for j in range(len(mean)))
         ends, starts = train.times[train.offsets[1:] - 1], train.times[train.offsets[:-1]]
         spec = Spec(
             task=task,
@@ -81,7 +81,7 @@ class Preprocessor:
             ahead=tuple(float(x) / scaler.time_unit for x in ahead),
         )
         warn_unseen(train)
-        return cls(spec, scaler, train.channels, classes, mean, std, targets)
+        return cls(spec, scaler, train.channels, classes, mean, std, names)
 
     def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
         """Scaled, padded, with paths; targets as the loss wants them."""
@@ -111,7 +111,7 @@ class Preprocessor:
         if self.task == "forecasting":
             return self.scaler.unscale(raw)
         found = raw.astype(float) * np.array(self.target_std) + np.array(self.target_mean)
-        return found if self.targets else found[:, 0]
+        return found if self.target_names else found[:, 0]
 
     def check(self, series: Series) -> None:
         """The series must have the channels and statics that training saw."""
@@ -130,7 +130,7 @@ class Preprocessor:
             raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
 
     def to_json(self) -> dict[str, Any]:
-        own = {key: getattr(self, key) for key in ("channels", "classes", "target_mean", "target_std", "targets")}
+        own = {key: getattr(self, key) for key in ("channels", "classes", "target_mean", "target_std", "target_names")}
         return {**own, "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
 
     @classmethod
