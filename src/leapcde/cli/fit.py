@@ -231,7 +231,9 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     if task == "forecasting" and request.horizon is not None:
         params |= {"horizon": request.horizon, "window": request.window}
     if request.columns is not None:
-        columns = replace(request.columns, weights=None, time_format=None).to_json()  # which are the file's business
+        columns = replace(
+            request.columns, weights=None, categories=None, time_format=None
+        ).to_json()  # which are the file's business
         params |= {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
     made = ESTIMATORS[task]().set_params(model=model, **params)
     # The validation data calibrates the intervals of a run: nothing more is held out for that.
@@ -286,7 +288,9 @@ def file_request(
         raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
     if id is None or time is None:
         raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-    columns = Columns(id, time, one_or_several(names(target or "")), names(values), names(static), weights, time_format)
+    columns = Columns(
+        id, time, one_or_several(names(target or "")), names(values), names(static), weights, time_format=time_format
+    )
     return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from leapcde.data import table_file
+from leapcde.data.columns import columns_of
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.datasets import registry
 from leapcde.errors import InputError
@@ -25,7 +26,8 @@ def first_load(request: DataRequest) -> tuple[DataRequest, Dataset]:
         request = replace(request, data=str(path), digest=table_file.digest(path))
     data = _read(request)
     if request.columns is not None:
-        columns = replace(request.columns, values=data.train.channels)
+        known = {"values": columns_of(data.train), "categories": data.train.categories or None}
+        columns = replace(request.columns, **known)
         request = replace(request, columns=columns, window=data.options.get("window"))
     return request, data
 

@@ -11,10 +11,13 @@ import numpy as np
 
 from leapcde.data.dates import note_whole_dates, seconds_or_numbers
 from leapcde.data.parse import (
+    Categories,
     RowName,
+    find_categories,
     is_missing,
     number_columns,
     numbers,
+    one_hot,
     row_names,
     static_features,
     table_cells,
@@ -78,12 +81,14 @@ def from_table(
     target: str | Sequence[str] | None = None,
     static: Sequence[str] = (),
     weights: str | None = None,
+    categories: Categories | None = None,
     time_format: str | None = None,
 ) -> Series:
     """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
 
     Rows may come in any order. `target`, `static` and `weights` columns hold one value a sample, repeated on its rows.
-    Several targets are numbers.
+    Several targets are numbers. A column of text becomes one of 0 and 1 for each of its categories ("sex=f"), those of the
+    table or, so that new data is read as that of training was, `categories`: what `Series.categories` of the latter holds.
     Dates and times become seconds, those with a time zone in UTC; text is read as dates where that can be done in one way
     only, or as `time_format` says ("%d/%m/%Y %H:%M").
 
@@ -103,14 +108,16 @@ def from_table(
     empty = is_missing(keys)
     if empty.any():
         problems.add(f"column {id!r}: empty in {row_name(int(np.argmax(empty)))}; every row needs an id")
-    matrix, extra = (number_columns(cells, names, problems, row_name) for names in (channels, static))
+    kinds = find_categories(table, cells, [*channels, *static], problems) if categories is None else categories
+    matrix, extra = (number_columns(cells, names, problems, row_name, kinds) for names in (channels, static))
     labels = target_column(cells[targets[0]], f"column {targets[0]!r}", problems, row_name) if len(targets) == 1 else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
     ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
     order = np.lexsort((clock, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])
-    series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids)
+    rows, names = one_hot(matrix[order], channels, kinds)
+    series = Series(clock[order], rows, offsets, names, ids=ids, categories=dict(kinds))
     where = lambda row: row_name(int(order[row]))
     if labels is not None:
         series = replace(series, target=_one_each(labels[order], series, targets[0], problems, where))
@@ -119,8 +126,9 @@ def from_table(
         found = _each_target(each, series, targets, problems, where)
         series = replace(series, target=found, target_names=tuple(targets))
     if static:
-        features = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
-        series = replace(series, static=np.stack(features, 1))
+        each = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
+        features, names = one_hot(np.stack(each, 1), static, kinds)
+        series = replace(series, static=features, static_names=names)
     if weights:
         counts = number_columns(cells, [weights], problems, row_name)[order, 0]
         series = replace(series, weights=_one_each(counts, series, weights, problems, where))

@@ -7,7 +7,7 @@ costs what its observations cost, and everything below is vectorised over all sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -28,6 +28,8 @@ def join(parts: Sequence[Series]) -> Series:
     for i, part in enumerate(parts):
         if part.channels != first.channels:
             problems.add(f"part {i}: channels {', '.join(part.channels)}; part 0 has {', '.join(first.channels)}")
+        if part.categories != first.categories:
+            problems.add(f"part {i}: has other categories than part 0; read both with the same categories=")
         for name in ("target", "static", "weights"):
             if (getattr(part, name) is None) != (getattr(first, name) is None):
                 problems.add(f"part {i}: {name} is given for some parts only; give it for all or none")
@@ -59,6 +61,8 @@ class Series:
     static: np.ndarray | None = None  # (samples, features), NaN allowed
     ids: np.ndarray | None = None  # (samples,): a patient, a sequence; windows of one sequence share its id
     weights: np.ndarray | None = None  # (samples,): how much each counts; all the same without
+    static_names: tuple[str, ...] = ()  # of the features, where they have any
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns that are channels or statics "sex=f"
     target_names: tuple[str, ...] = ()  # names of several targets, where they have any
 
     def __len__(self) -> int:

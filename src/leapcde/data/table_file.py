@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from leapcde.data.columns import Columns, read_columns
+from leapcde.data.columns import Columns, as_trained, read_columns
 from leapcde.data.dataset import Dataset
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
@@ -43,13 +43,15 @@ def load(
             warnings.warn(f"no --window given: forecasting from the last {length} points", LeapWarning, stacklevel=2)
         cut = drop(cut_windows(series, length, horizon), drop_rate)
         made |= {"window": length, "horizon": horizon}
-        return Dataset(path.stem, "forecasting", *split(cut, by_id=True), made)
+        train, validation, test = as_trained(*split(cut, by_id=True))
+        return Dataset(path.stem, "forecasting", train, validation, test, made)
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = task or guess_task(series.target)
     choose("task", task, ("classification", "regression"))
     labels = series.target if task == "classification" and series.target.ndim == 1 else None
-    return Dataset(path.stem, task, *split(drop(series, drop_rate), labels=labels), made)
+    train, validation, test = as_trained(*split(drop(series, drop_rate), labels=labels))
+    return Dataset(path.stem, task, train, validation, test, made)
 
 
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:

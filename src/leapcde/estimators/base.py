@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from leapcde.data.columns import Columns, one_or_several
+from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
 from leapcde.data.read import times_within
 from leapcde.data.series import Series, counting
@@ -107,9 +107,11 @@ class Estimator(BaseEstimator):
             series, calibration = split(series, self._calibration(), seed=1)
         if validation is not None:
             given = validation if isinstance(validation, tuple) and len(validation) in (2, 3) else (validation, None)
-            held = counting(self._training_series(*given[:2], sample_weight=given[2] if len(given) == 3 else None))
+            known = {"sample_weight": given[2] if len(given) == 3 else None, "categories": series.categories}
+            held = counting(self._training_series(*given[:2], **known))
         else:
             series, held = split(series, self.validation, seed=0)
+        series, held, calibration = as_trained(series, held, calibration)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
         self._settle(config, held)
@@ -215,9 +217,15 @@ class Estimator(BaseEstimator):
         lists = tuple(self.values or ()), tuple(self.static or ())
         return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
 
-    def _training_series(self, X, y, *, settle: bool = False, sample_weight: Any = None, groups: Any = None) -> Series:
+    def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
+        """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
+        if categories is None and hasattr(self, "fitted_") and (self.warm_start or not settle):
+            categories = self.fitted_.preprocessor.categories
+        return read(X, y, columns=replace(self._columns(), categories=categories), **more)
+
+    def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, columns=self._columns(), sample_weight=sample_weight, groups=groups)
+        series = self._read(X, y, settle=settle, **more)
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
@@ -228,8 +236,7 @@ class Estimator(BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
-        series = read(X, columns=self._columns(), with_target=False)
-        series = replace(series, target=None)
+        series = replace(self._read(X, with_target=False), target=None)
         self.fitted_.preprocessor.check(series)
         return series
 

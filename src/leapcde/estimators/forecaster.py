@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils import RegressorTags
 
 from leapcde import DEFAULT_MODEL
-from leapcde.data.inputs import read
 from leapcde.data.series import Series
 from leapcde.data.windows import Horizon, auto_window, cut_windows, in_steps, last_window
 from leapcde.errors import InputError
@@ -138,8 +137,8 @@ class LeapForecaster(Estimator):
             ahead = np.asarray(self._ahead())
         return series.times[series.offsets[1:] - 1, None] + ahead
 
-    def _training_series(self, X, y, *, settle: bool = False, sample_weight: Any = None, groups: Any = None) -> Series:
-        series = read(X, y, columns=self._columns(), sample_weight=sample_weight, groups=groups)
+    def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
+        series = self._read(X, y, settle=settle, **more)
         given = series.target is not None
         if settle:
             self.window_ = self.window if given or self.window else auto_window(series, self.horizon)

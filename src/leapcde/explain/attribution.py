@@ -68,11 +68,16 @@ def permutation_importance(
         raise InputError(f"repeats {repeats}: give at least 1")
     whole, generator = score(series), np.random.default_rng(seed)
     found = {}
-    names = [*preprocessor.channels, *[f"static {i}" for i in range(preprocessor.spec.static)]]
+    names = [*preprocessor.channels, *static_names(preprocessor)]
     for c, name in enumerate(names):
         falls = [whole - score(_shuffled(series, c, generator)) for _ in range(repeats)]
         found[name] = (float(np.mean(falls)), float(np.std(falls)))
     return found
+
+
+def static_names(preprocessor: Preprocessor) -> list[str]:
+    """Of the static features: those of their columns, or numbers."""
+    return list(preprocessor.static_names) or [f"static {i}" for i in range(preprocessor.spec.static)]
 
 
 def _shuffled(series: Series, c: int, generator: np.random.Generator) -> Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Preprocessor:
     target_mean: float | tuple[float, ...] = 0.0  # regression only; of each target where there are several
     target_std: float | tuple[float, ...] = 1.0
     target_names: tuple[str, ...] = ()  # names of several targets
+    static_names: tuple[str, ...] = ()
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns of text; see `Series`
 
     @property
     def task(self) -> str:
@@ -81,7 +83,7 @@ class Preprocessor:
             ahead=tuple(float(x) / scaler.time_unit for x in ahead),
         )
         warn_unseen(train)
-        return cls(spec, scaler, train.channels, classes, mean, std, names)
+        return cls(spec, scaler, train.channels, classes, mean, std, names, train.static_names, train.categories)
 
     def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
         """Scaled, padded, with paths; targets as the loss wants them."""
@@ -130,13 +132,15 @@ class Preprocessor:
             raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
 
     def to_json(self) -> dict[str, Any]:
-        own = {key: getattr(self, key) for key in ("channels", "classes", "target_mean", "target_std", "target_names")}
+        names = ("channels", "classes", "target_mean", "target_std", "target_names", "static_names", "categories")
+        own = {key: getattr(self, key) for key in names}
         return {**own, "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
         parts = {"scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
-        lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+        lists: dict[str, Any] = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+        lists["categories"] = {name: tuple(kinds) for name, kinds in data.get("categories", {}).items()}
         return cls(**{**data, **parts, **lists})
 
 
