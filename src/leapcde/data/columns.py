@@ -20,7 +20,7 @@ class Columns:
     Parameters
     ----------
     id : str, optional
-        What tells the samples apart.
+        What tells the samples apart; without it, all rows are one.
     time : str, optional
         When each row was observed: numbers or dates.
     target : str or sequence of str, optional
@@ -85,15 +85,20 @@ def one_or_several(target: Any) -> str | tuple[str, ...] | None:
 LATER = ("weights", "categories", "time_format")
 
 
+def named_columns(columns: Columns) -> set[str | None]:
+    """Columns that are named as something else than channels."""
+    targets = (columns.target,) if isinstance(columns.target, str) else columns.target or ()
+    return {columns.id, columns.time, columns.weights, *targets, *columns.static}
+
+
 def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> Series:
     """A long table (pandas or polars) as one `Series`; what is not named otherwise is a channel."""
-    if columns.id is None or columns.time is None:
+    if columns.time is None or (columns.id is None and columns.target is not None):
         raise InputError(
             "a table needs the names of its columns: give id= (what tells the samples apart) and time= to the estimator, "
-            "and target= for what is predicted"
+            "and target= for what is predicted; a single series to be forecast needs no id"
         )
-    targets = (columns.target,) if isinstance(columns.target, str) else columns.target or ()
-    named = {columns.id, columns.time, columns.weights, *targets, *columns.static}
+    named = named_columns(columns)
     values = columns.values or tuple(str(column) for column in table.columns if str(column) not in named)
     known = {"target": columns.target, "weights": columns.weights} if with_target else {}
     known |= {"values": values, "static": columns.static, "categories": columns.categories}

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,10 +20,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from leapcde.data.columns import Columns, as_trained, one_or_several
-from leapcde.data.inputs import read
-from leapcde.data.read import times_within
+from leapcde.data.inputs import read, times_within
 from leapcde.data.series import Series, counting
 from leapcde.data.split import hold_out, hold_out_groups
+from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
@@ -34,10 +34,19 @@ from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel, new_model, train_further
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import note, watch_training
+from leapcde.training.progress import watch_training
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
+
+
+class Divided(NamedTuple):
+    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
+
+    train: Series
+    validation: Series | None
+    calibration: Series | None
+    fresh: FreshWindows | None = None
 
 
 class Estimator(BaseEstimator):
@@ -100,20 +109,10 @@ class Estimator(BaseEstimator):
         -------
         self
         """
-        series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
-        self._check_target(series)
-        calibration, split = None, self._hold_out if groups is None else self._hold_out_groups
-        if self._calibration():
-            series, calibration = split(series, self._calibration(), seed=1)
-        if validation is not None:
-            given = validation if isinstance(validation, tuple) and len(validation) in (2, 3) else (validation, None)
-            known = {"sample_weight": given[2] if len(given) == 3 else None, "categories": series.categories}
-            held = counting(self._training_series(*given[:2], **known))
-        else:
-            series, held = split(series, self.validation, seed=0)
-        series, held, calibration = as_trained(series, held, calibration)
+        series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
+        hooks = {"checkpoint": checkpoint, "on_start": on_start, "on_epoch": on_epoch}
+        self._learn(start, config, series, held, fresh=fresh, **hooks)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
@@ -131,6 +130,25 @@ class Estimator(BaseEstimator):
         self._learn(start, config, series, series)
         self._settle(config, None)
         return self
+
+    def _divided(self, X, y, validation: Any, *, sample_weight: Any = None, groups: Any = None) -> Divided:
+        """What trains, what chooses the weights, and what calibrates intervals."""
+        series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
+        self._check_target(series)
+        calibration, part = None, self._hold_out if groups is None else self._hold_out_groups
+        if self._calibration():
+            series, calibration = part(series, self._calibration(), seed=1)
+        if validation is None:
+            series, held = part(series, self.validation, seed=0)
+        else:
+            held = self._given(validation, series.categories)
+        return Divided(*as_trained(series, held, calibration))
+
+    def _given(self, validation: Any, categories: dict[str, tuple[str, ...]]) -> Series:
+        """Validation data as `fit` takes it, with the categories of the training data."""
+        given = validation if isinstance(validation, tuple) and len(validation) in (2, 3) else (validation, None)
+        weight = given[2] if len(given) == 3 else None
+        return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
         """The model from which training starts, and the settings with the weights of its classes."""
@@ -163,7 +181,7 @@ class Estimator(BaseEstimator):
             start.preprocessor.encode_target(np.asarray(held.target))
             on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
         if self.verbose:
-            _tell_cost(start, series.lengths, config)
+            auto.tell_cost(start.name, start.model, series.lengths, config)
         with watch_training(self.model, config.epochs, start.metric, quiet=not self.verbose) as hooks:
 
             def follow(row: dict[str, float]) -> None:
@@ -258,7 +276,8 @@ class Estimator(BaseEstimator):
 
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
-        return Conformal.learn(np.asarray(series.target, float).reshape(predicted.shape), predicted)
+        truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
+        return Conformal.learn(truth.reshape(predicted.shape), predicted)
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -379,12 +398,3 @@ def _seed(seed: Any) -> int:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:
         raise InputError(f"seed: {error}") from None
-
-
-def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> None:
-    seconds = auto.training_seconds(start.model, lengths, config)
-    if seconds >= auto.LONG:
-        note(
-            f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
-            f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
-        )

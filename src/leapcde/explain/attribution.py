@@ -77,7 +77,8 @@ def permutation_importance(
 
 def static_names(preprocessor: Preprocessor) -> list[str]:
     """Of the static features: those of their columns, or numbers."""
-    return list(preprocessor.static_names) or [f"static {i}" for i in range(preprocessor.spec.static)]
+    known = list(preprocessor.static_names)  # what is known ahead, if anything, comes behind them
+    return known + [f"static {i}" for i in range(len(known), preprocessor.spec.static)]
 
 
 def _shuffled(series: Series, c: int, generator: np.random.Generator) -> Series:
@@ -125,13 +126,16 @@ def _target_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any)
 
 def _forecast_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
     if of is None:
-        return np.full(shape, 1 / np.prod(shape[1:]), np.float32), "added to the mean of the standardised forecast"
+        asked = np.isin(np.arange(shape[2]), preprocessor.targets or np.arange(shape[2]))
+        weights = np.broadcast_to(asked / (shape[1] * asked.sum()), shape).astype(np.float32)
+        return weights, "added to the mean of the standardised forecast"
     try:
         step, channel = of
-        c = preprocessor.channels.index(channel) if isinstance(channel, str) else range(len(preprocessor.channels))[channel]
+        name = channel if isinstance(channel, str) else preprocessor.forecast[channel]
+        c = preprocessor.channels.index(preprocessor.forecast[preprocessor.forecast.index(name)])
         k = range(shape[1])[step]
     except (TypeError, ValueError, IndexError):
-        names = ", ".join(preprocessor.channels)
+        names = ", ".join(preprocessor.forecast)
         raise InputError(f"of={of!r}: give (step from 0 to {shape[1] - 1}, channel); channels are: {names}") from None
     weights = np.zeros(shape, np.float32)
     weights[:, k, c] = preprocessor.scaler.std[c]

@@ -32,6 +32,7 @@ class Preprocessor:
     classes: tuple[Any, ...] = ()
     target_mean: float | tuple[float, ...] = 0.0  # regression only; of each target where there are several
     target_std: float | tuple[float, ...] = 1.0
+    targets: tuple[int, ...] = ()  # channels that are forecast, all if none are named; the others' future trains nothing
     target_names: tuple[str, ...] = ()  # names of several targets
     static_names: tuple[str, ...] = ()
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns of text; see `Series`
@@ -39,6 +40,15 @@ class Preprocessor:
     @property
     def task(self) -> str:
         return self.spec.task
+
+    @property
+    def forecast(self) -> tuple[str, ...]:
+        """Names of the channels that are forecast."""
+        return tuple(self.channels[c] for c in self.targets) or self.channels
+
+    def asked(self, values: np.ndarray) -> np.ndarray:
+        """Of (sample, step, channel), the channels that are forecast; anything else as it is."""
+        return values[:, :, list(self.targets)] if self.targets else values
 
     @property
     def recipe(self) -> Recipe:
@@ -83,7 +93,8 @@ class Preprocessor:
             ahead=tuple(float(x) / scaler.time_unit for x in ahead),
         )
         warn_unseen(train)
-        return cls(spec, scaler, train.channels, classes, mean, std, names, train.static_names, train.categories)
+        kept = {"target_names": names, "static_names": train.static_names, "categories": train.categories}
+        return cls(spec, scaler, train.channels, classes, mean, std, **kept)
 
     def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
         """Scaled, padded, with paths; targets as the loss wants them."""
@@ -111,7 +122,7 @@ class Preprocessor:
         if self.task == "classification":
             return np.array(self.classes)[raw.argmax(-1)]
         if self.task == "forecasting":
-            return self.scaler.unscale(raw)
+            return self.asked(self.scaler.unscale(raw))
         found = raw.astype(float) * np.array(self.target_std) + np.array(self.target_mean)
         return found if self.target_names else found[:, 0]
 
@@ -132,7 +143,8 @@ class Preprocessor:
             raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
 
     def to_json(self) -> dict[str, Any]:
-        names = ("channels", "classes", "target_mean", "target_std", "target_names", "static_names", "categories")
+        names = ("channels", "classes", "target_mean", "target_std", *(["targets"] if self.targets else []))
+        names += ("target_names", "static_names", "categories")
         own = {key: getattr(self, key) for key in names}
         return {**own, "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
 
