@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+from sklearn.multioutput import MultiOutputClassifier
 
 from command import COLUMNS, SMALL, fails, leapcde
 from leapcde.data.read import as_series, from_table
 from leapcde.data.table_file import guess_task
 from leapcde.errors import InputError
+from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.load import load
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.training.preprocess import Preprocessor
@@ -114,6 +116,17 @@ def test_wrong_targets(X, y, regressor):
         LeapRegressor("gru", **QUICK).fit(X, np.ones((80, 2, 2)))
 
 
+def test_several_labels_are_one_model_each(X):
+    labels = np.stack([X[:, -1, 0] > 0, X[:, -1, 1] > 0], 1).astype(int)
+    quick = LeapClassifier("gru", **{**QUICK, "epochs": 2})
+    with pytest.raises(
+        InputError, match=r"y has shape \(80, 2\); LeapClassifier knows one class a sample.*MultiOutputClassifier"
+    ):
+        quick.fit(X, labels)
+    many = MultiOutputClassifier(quick).fit(X, labels)
+    assert many.predict(X).shape == (80, 2) and [p.shape for p in many.predict_proba(X)] == [(80, 2), (80, 2)]
+
+
 def test_command(table, tmp_path):
     several = table.assign(sooner=table.groupby("seq")["height"].transform("last") * 1000)
     several.to_csv(tmp_path / "falls.csv", index=False)
@@ -138,6 +151,11 @@ BAD = {
     "text": (lambda t: t, "later,label", ("column 'label'", "text ('rises')")),
     "changing": (lambda t: t, "later,angle", ("column 'angle' changes within the sample",)),
     "unknown": (lambda t: t, "later,sooner", ("no column 'sooner'",)),
+    "labels": (
+        lambda t: t.assign(a=(t["label"] == "falls").astype(int), b=t["label"] == "rises"),
+        "a,b",
+        ("several labels (a, b) cannot be classified at once", "--target", "--task 'regression'"),
+    ),
     "twice": (lambda t: t, "later,later", ("column 'later' is named twice",)),
     "empty": (
         lambda t: t.assign(one=np.where(t["seq"] == "s04", np.nan, 1.5)),

@@ -74,7 +74,12 @@ def load(
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = task or guess_task(series.target)
     choose("task", task, ("classification", "regression"))
-    labels = series.target if task == "classification" and series.target.ndim == 1 else None
+    if task == "classification" and series.target.ndim > 1:
+        raise InputError(
+            f"several labels ({', '.join(series.target_names)}) cannot be classified at once: fit one target= at a time; "
+            "task='regression' predicts all of them as numbers"
+        )
+    labels = series.target if task == "classification" else None
     parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
     train, validation, test = as_trained(*parts)
     return Dataset(path.stem, task, train, validation, test, {**made, "split": told})
