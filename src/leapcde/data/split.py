@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from leapcde.data.dates import told_time
 from leapcde.data.series import Series
-from leapcde.data.windows import Horizon, auto_window, horizon_rows
+from leapcde.data.windows import FreshWindows, Horizon, auto_window, horizon_rows
 from leapcde.errors import InputError
 
 DRAWS = 50  # random choices of groups to hold out, of which the one with the best balance of classes is taken
@@ -140,6 +140,15 @@ def _split_by_id(series: Series, ordered: bool) -> list[np.ndarray]:
     train, rest = next(GroupShuffleSplit(1, train_size=size, random_state=0).split(everything, groups=ids))
     val, test = next(GroupShuffleSplit(1, train_size=0.5, random_state=1).split(rest, groups=ids[rest]))
     return [train, rest[val], rest[test]]
+
+
+class Divided(NamedTuple):
+    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
+
+    train: Series
+    validation: Series | None
+    calibration: Series | None
+    fresh: FreshWindows | None = None
 
 
 class InTime(NamedTuple):

@@ -15,7 +15,7 @@ from leapcde import DEFAULT_MODEL
 from leapcde.data.columns import Columns, as_trained
 from leapcde.data.inputs import sequences
 from leapcde.data.series import Series, counting
-from leapcde.data.split import hold_out, hold_out_groups, split_in_time
+from leapcde.data.split import Divided, hold_out, hold_out_groups, split_in_time
 from leapcde.data.windows import (
     Horizon,
     auto_window,
@@ -28,7 +28,7 @@ from leapcde.data.windows import (
     training_windows,
 )
 from leapcde.errors import InputError, choose
-from leapcde.estimators.base import Divided, Estimator
+from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import roughness
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel

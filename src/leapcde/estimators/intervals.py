@@ -54,6 +54,10 @@ class Conformal:
         margin = self.margin(coverage) * _times_usual(rough, self.usual)
         return predicted - margin, predicted + margin
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a file holds them."""
+        return {"errors": self.errors} | ({} if self.usual is None else {"usual": self.usual})
+
 
 def roughness(series: Series) -> np.ndarray:
     """How far each channel of a sample lies from the line between its neighbours, on average: (sample, channel).
