@@ -259,9 +259,9 @@ class LeapForecaster(Estimator):
         return tuple(map(float, np.atleast_1d(self.horizon))) if listed else ()
 
     def _new_series(self, X) -> Series:
-        if self.window_ is not None:  # of what it was trained on whole sequences
-            X = sequences(X, channels=getattr(self, "n_features_in_", None))
         check_is_fitted(self, "fitted_")
+        if self.window_ is not None:  # it was trained on whole sequences
+            X = sequences(X, channels=self.n_features_in_)
         series = replace(super()._read(X, with_target=False), target=None)
         preprocessor = self.fitted_.preprocessor
         _, known = self._roles(preprocessor.channels)
