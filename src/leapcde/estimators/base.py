@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,8 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read, times_within
 from leapcde.data.series import Series, counting
-from leapcde.data.split import hold_out, hold_out_groups
-from leapcde.data.windows import FreshWindows
+from leapcde.data.split import Divided, hold_out, hold_out_groups
 from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
@@ -38,15 +37,6 @@ from leapcde.training.progress import watch_training
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
-
-
-class Divided(NamedTuple):
-    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
-
-    train: Series
-    validation: Series | None
-    calibration: Series | None
-    fresh: FreshWindows | None = None
 
 
 class Estimator(BaseEstimator):
@@ -277,7 +267,11 @@ class Estimator(BaseEstimator):
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
         truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
-        return Conformal.learn(truth.reshape(predicted.shape), predicted)
+        return Conformal.learn(truth.reshape(predicted.shape), predicted, self._rough(series))
+
+    def _rough(self, series: Series) -> np.ndarray | None:
+        """How rough what each prediction is made from is, where that says how wide an interval is to be."""
+        return None
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -286,12 +280,12 @@ class Estimator(BaseEstimator):
         series = self._new_series(X)
         return self.fitted_.predict(series)
 
-    def around(self, predicted: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of intervals around predictions that are there already."""
+    def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals around predictions that are there already, of this series."""
         conformal = getattr(self, "conformal_", None)
         if conformal is None:
             raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
-        return conformal.around(predicted, coverage)
+        return conformal.around(predicted, coverage, self._rough(series))
 
     def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
         """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
@@ -361,12 +355,12 @@ class Estimator(BaseEstimator):
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """What a file holds besides the model."""
         conformal = getattr(self, "conformal_", None)
-        return {} if conformal is None else {"conformal": {"errors": conformal.errors}}
+        return {} if conformal is None else {"conformal": conformal.arrays()}
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         """The other way round."""
-        errors = arrays.get("conformal/['errors']")
-        self.conformal_ = None if errors is None else Conformal(errors)
+        errors, usual = (arrays.get(f"conformal/['{name}']") for name in ("errors", "usual"))
+        self.conformal_ = None if errors is None else Conformal(errors, usual)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -17,6 +17,7 @@ import numpy as np
 
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
+from leapcde.data.series import Series
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import Conformal
@@ -128,12 +129,12 @@ def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) 
     if conformal is None:
         return found, None
     truth = fitted.preprocessor.asked(np.asarray(series.target, float))
-    return found, coverage_of(conformal, truth, fitted.preprocessor.decode(outputs))
+    return found, _coverage(estimator, truth, fitted.preprocessor.decode(outputs), series)
 
 
-def coverage_of(conformal: Conformal, truth: np.ndarray, said: np.ndarray) -> float:
+def _coverage(estimator: Estimator, truth: np.ndarray, said: np.ndarray, series: Series) -> float:
     """How often intervals that promise 90 % hold the truth."""
-    low, high = conformal.around(said, COVERAGE)
+    low, high = estimator.around(said, COVERAGE, series)
     return float(np.mean(((low <= truth) & (truth <= high))[~np.isnan(truth)]))
 
 
@@ -159,15 +160,20 @@ def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dic
 
 def _judged(estimator: Estimator, data: Dataset) -> Result:
     """Each split is predicted once. Intervals are made of errors on the validation data, which chose the weights: their
-    coverage of the test data says how well they hold."""
+    coverage of the test data says how well they hold. Those that are kept for forecasts know the test data's errors too:
+    they are the latest ones."""
     fitted, covered = estimator.fitted_, None
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
     if data.task != "classification":
         truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
-        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"])
-        covered = coverage_of(estimator.conformal_, truth["test"], said["test"])
+        rough = {name: estimator._rough(part) for name, part in parts.items()}
+        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"], rough["validation"])
+        covered = _coverage(estimator, truth["test"], said["test"], data.test)
+        if data.task == "forecasting":
+            both = (np.concatenate([np.asarray(of["validation"]), np.asarray(of["test"])]) for of in (truth, said, rough))
+            estimator.conformal_ = Conformal.learn(*both)
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
     beside = baseline_metrics(data, fitted.preprocessor)
