@@ -108,8 +108,8 @@ def fit(
 
     asked = file_request(file, id, time, target, values, static, horizon, window, task, drop, time_format)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
-    params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
-    training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
+    params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
+    training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     _check_class_weight(class_weight)
     request, data = first_load(asked)
     estimator = make_estimator(
@@ -149,8 +149,8 @@ def train(
     from leapcde.cli.source import first_load
 
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
-    params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
-    training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
+    params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
+    training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     settings = {"training": _given(training), "options": _options(option)}
     _check_class_weight(class_weight)
     asked = set_request(data, drop, data_dir, dataset_option)

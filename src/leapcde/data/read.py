@@ -113,6 +113,26 @@ def from_table(
     return check_and_raise(series, problems, "cannot read the table", where)
 
 
+def times_within(series: Series, times: Any, reach: float) -> np.ndarray:
+    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
+    asked = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
+    clock = asked.times.reshape(len(asked), -1)
+    if len(clock) not in (1, len(series)):
+        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
+    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
+    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
+    problems = Problems()
+    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
+    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
+        problems.add(
+            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
+            f"{clock[i, -1]:g}"
+        )
+    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
+    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
+    return clock
+
+
 def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple[Any, Any]]:
     """Bring every accepted form to a list of (times or None, values); `first`: channels come before time."""
     if hasattr(data, "columns"):

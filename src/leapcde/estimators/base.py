@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,25 +19,32 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from leapcde.compiled import keep_compiled
 from leapcde.data.columns import Columns
 from leapcde.data.inputs import read
-from leapcde.data.read import as_series
+from leapcde.data.read import times_within
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
-from leapcde.errors import InputError, LeapWarning, Problems
+from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
 from leapcde.explain.explanation import Explanation, explanation
+from leapcde.explain.summary import data_sizes, kept_history, summary
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel, new_model, train_further
+from leapcde.training.history import History
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import note, watch_training
+from leapcde.training.progress import watch_training
+from leapcde.training.track.callbacks import Callbacks
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
+
+LEARNED = ("history", "n_iter", "stopped", "sizes")  # what a file says about a training, besides the model
+AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
 
 class Estimator(BaseEstimator):
@@ -51,6 +58,7 @@ class Estimator(BaseEstimator):
     epochs: int | None
     batch_size: int | None
     learning_rate: float | None
+    patience: int | None
     training: dict[str, Any] | TrainConfig | None
     validation: float
     id: str | None
@@ -72,8 +80,7 @@ class Estimator(BaseEstimator):
         *,
         validation: Any = None,
         checkpoint: Path | None = None,
-        on_start: Callable[[dict[str, Any]], None] | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
+        callbacks: Sequence[Any] = (),
     ):
         """Learn from series and their targets.
 
@@ -85,15 +92,15 @@ class Estimator(BaseEstimator):
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
             A file from which a killed training goes on when `fit` is called again with the same data and settings.
-        on_start : callable, optional
-            Called when all input is checked and before the first epoch, with every setting that was chosen.
-        on_epoch : callable, optional
-            Called with the row of each finished epoch.
+        callbacks : sequence of functions or `Callback` objects, optional
+            Called with the row of each finished epoch, and when training starts and ends; see
+            `leapcde.training.track.Callback`. An answer of True ends training cleanly.
 
         Returns
         -------
         self
         """
+        keep_compiled()
         series = self._training_series(X, y, settle=True)
         self._check_target(series)
         calibration = None
@@ -105,7 +112,7 @@ class Estimator(BaseEstimator):
         else:
             series, held = self._hold_out(series, self.validation, seed=0)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
+        self._learn(start, config, series, held, checkpoint=checkpoint, callbacks=callbacks)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
@@ -143,27 +150,29 @@ class Estimator(BaseEstimator):
         series: Series,
         held: Series | None,
         *,
-        on_start=None,
-        on_epoch=None,
+        callbacks: Sequence[Any] = (),
         **more,
     ) -> None:
+        told = Callbacks(callbacks)
+        self.sizes_ = data_sizes(series, held)
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
             warnings.warn(message, LeapWarning, stacklevel=3)
         held = series if held is None else held
-        if on_start is not None:
-            start.preprocessor.encode_target(np.asarray(held.target))
-            on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
+        start.preprocessor.encode_target(np.asarray(held.target))  # what is wrong with it is found before anything starts
+        told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
         if self.verbose:
-            _tell_cost(start, series.lengths, config)
-        with watch_training(self.model, config.epochs, start.metric, quiet=not self.verbose) as hooks:
+            auto.tell_cost(start.name, start.model, series.lengths, config)
+        quiet = not self.verbose
+        with told.told_of_failure(), watch_training(self.model, config.epochs, start.metric, quiet=quiet) as hooks:
 
-            def follow(row: dict[str, float]) -> None:
-                for hook in (hooks.on_epoch, on_epoch):
-                    if hook is not None:
-                        hook(row)
+            def follow(row: dict[str, float]) -> bool:
+                if hooks.on_epoch is not None:
+                    hooks.on_epoch(row)
+                return told.on_epoch(row)
 
             self._keep(*train_further(start, series, held, config, on_step=hooks.on_step, on_epoch=follow, **more))
+        told.on_end({"stopped": self.stopped_, "failed": False, "best": History(self.history_).best(start.metric)})
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
@@ -175,7 +184,7 @@ class Estimator(BaseEstimator):
         return {**suited, **given}
 
     def _config(self, samples: int) -> TrainConfig:
-        mine = {key: value for key in ("epochs", "batch_size", "learning_rate") if (value := getattr(self, key)) is not None}
+        mine = {key: value for key in AMOUNTS if (value := getattr(self, key)) is not None}
         mine["seed"] = _seed(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
@@ -222,6 +231,7 @@ class Estimator(BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
+        keep_compiled()
         series = read(X, columns=self._columns(), with_target=False)
         series = replace(series, target=None)
         self.fitted_.preprocessor.check(series)
@@ -271,7 +281,7 @@ class Estimator(BaseEstimator):
             own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
             found = self.fitted_.path_at(series, own)
             return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, _times_within(series, times, self.fitted_.reach))
+        return self.fitted_.path_at(series, times_within(series, times, self.fitted_.reach))
 
     def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
@@ -315,11 +325,24 @@ class Estimator(BaseEstimator):
 
     # Keeping ------------------------------------------------------------------------------------------------------
 
+    def summary(self) -> str:
+        """What was learned, in a few lines: the model, the data, how training went, validation metrics, calibration."""
+        check_is_fitted(self, "fitted_")
+        learned = self._learned()
+        known = {name: learned[name] for name in ("sizes", "history", "stopped") if name in learned}
+        return summary(f"{type(self).__name__}, {self.task}", self.fitted_, **known, more=self._more())
+
+    def _more(self) -> dict[str, str]:
+        """Further lines of the summary."""
+        conformal = getattr(self, "conformal_", None)
+        return {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
+
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
         check_is_fitted(self, "fitted_")
         params = {key: plain(value) for key, value in self.get_params().items() if key != "verbose"}
         about = {"class": type(self).__name__, "params": params, "window": getattr(self, "window_", None)}
+        about["learned"] = self._learned()
         self.fitted_.save(path, about={"estimator": about}, arrays=self._arrays())
 
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
@@ -327,8 +350,15 @@ class Estimator(BaseEstimator):
         conformal = getattr(self, "conformal_", None)
         return {} if conformal is None else {"conformal": {"errors": conformal.errors}}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """The other way round."""
+    def _learned(self) -> dict[str, Any]:
+        """Fitted attributes that JSON can hold, by their names without the underscore."""
+        found = {name: getattr(self, f"{name}_") for name in LEARNED if hasattr(self, f"{name}_")}
+        return found if "history" not in found else {**found, "history": kept_history(found["history"])}
+
+    def _restore(self, arrays: dict[str, np.ndarray], learned: dict[str, Any]) -> None:
+        """The other way round; older files hold less."""
+        for name in set(LEARNED) & set(learned):
+            setattr(self, f"{name}_", learned[name])
         errors = arrays.get("conformal/['errors']")
         self.conformal_ = None if errors is None else Conformal(errors)
 
@@ -362,32 +392,3 @@ def _seed(seed: Any) -> int:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:
         raise InputError(f"seed: {error}") from None
-
-
-def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> None:
-    seconds = auto.training_seconds(start.model, lengths, config)
-    if seconds >= auto.LONG:
-        note(
-            f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
-            f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
-        )
-
-
-def _times_within(series: Series, times: Any, reach: float) -> np.ndarray:
-    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
-    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
-    clock = read_times.times.reshape(len(read_times), -1)
-    if len(clock) not in (1, len(series)):
-        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
-    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
-    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
-    problems = Problems()
-    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
-    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
-        problems.add(
-            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
-            f"{clock[i, -1]:g}"
-        )
-    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
-    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
-    return clock
