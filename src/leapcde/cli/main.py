@@ -76,11 +76,21 @@ def demo(
 
 
 @command(app)
-def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False) -> None:
+def evaluate(
+    run: RunFolder,
+    plot: Annotated[Path | None, typer.Option(help="Draw how often probabilities of classes come true: a PNG file.")] = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
     """Test a trained run again on its own data, beside the baselines."""
     from leapcde.estimators.run import baseline_metrics
 
     fitted, data = _open(run, data_dir)
+    if plot is not None:
+        from leapcde.explain.explanation import reliability_figure
+        from leapcde.explain.plots import save_png
+
+        save_png(reliability_figure(fitted, data.test)[0], plot)
     beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}
     found = {"test": fitted.evaluate(data.test), **beside}
     return print_json(found) if as_json else print_metrics(found)
@@ -122,18 +132,25 @@ def predict(
 def explain(
     run: RunFolder,
     sample: Annotated[list[int] | None, typer.Option(help="Test sample to show; repeatable.")] = None,
-    channel: Annotated[list[str] | None, typer.Option(help="Channel to show; repeatable; default the first four.")] = None,
+    channel: Annotated[list[str] | None, typer.Option(help="Channel to show; repeatable; default the most important.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the pictures; default RUN/explain.")] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw X against the learned path Y with its speed, as PNG and as one HTML page."""
+    from leapcde.estimators.run import open_run
     from leapcde.explain.explanation import explain as draw
 
     fitted, data = _open(run, data_dir)
+    columns = open_run(run)[0].columns
     files = draw(
-        fitted, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
+        fitted,
+        data.test,
+        out or run / "explain",
+        samples=sample or [0, 1, 2][: len(data.test)],
+        channels=channel or [],
+        statics=() if columns is None else columns.static,
     )
     if as_json:
         return print_json({"files": [str(file) for file in files]})

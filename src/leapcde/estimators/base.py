@@ -22,13 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 from leapcde.compiled import keep_compiled
 from leapcde.data.columns import Columns
 from leapcde.data.inputs import read
-from leapcde.data.read import times_within
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
-from leapcde.explain.explanation import Explanation, explanation
+from leapcde.explain.filling import in_words, some_samples
+from leapcde.explain.looks import LooksInside
 from leapcde.explain.summary import data_sizes, kept_history, summary
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
@@ -43,11 +43,11 @@ from leapcde.training.track.callbacks import Callbacks
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
 
-LEARNED = ("history", "n_iter", "stopped", "sizes")  # what a file says about a training, besides the model
+LEARNED = ("history", "n_iter", "stopped", "sizes", "path_error")  # what a file says about a training, besides the model
 AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
 
-class Estimator(BaseEstimator):
+class Estimator(LooksInside, BaseEstimator):
     """What the three estimators share. Abstract: use LeapClassifier, LeapRegressor or LeapForecaster."""
 
     task: str
@@ -115,6 +115,7 @@ class Estimator(BaseEstimator):
         self._learn(start, config, series, held, checkpoint=checkpoint, callbacks=callbacks)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
+        self._held, self._path_error = some_samples(held), None  # of which `path_error_` is made when it is asked for
         return self
 
     def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None):
@@ -268,34 +269,6 @@ class Estimator(BaseEstimator):
             raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
         return conformal.around(predicted, coverage)
 
-    def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
-        """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
-
-        A forecaster whose path goes on ("leap+") answers for times beyond the end too, up to its horizon.
-        `times` is shared (time,) or per sample (sample, time). Without it, the path is read at each sample's own times,
-        and the answer is a list of (time, channel) arrays.
-        """
-        series = self._new_series(X)
-        lengths = series.lengths
-        if times is None:
-            own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
-            found = self.fitted_.path_at(series, own)
-            return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, times_within(series, times, self.fitted_.reach))
-
-    def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
-        """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
-        series = self._new_series(X)
-        return self.fitted_.path(series, queries)
-
-    def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
-        """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
-
-        `of` picks the answer: a class, or (step, channel) of a forecast; the predicted class and the mean by default.
-        """
-        series = self._new_series(X)
-        return explanation(self.fitted_, series, of=of, steps=steps)
-
     def permutation_importance(self, X, y=None, *, repeats: int = 5, seed: Any = 0) -> dict[str, tuple[float, float]]:
         """How much the score falls when a channel's observed values are shuffled: {channel: (mean, deviation)}."""
         check_is_fitted(self, "fitted_")
@@ -334,8 +307,15 @@ class Estimator(BaseEstimator):
 
     def _more(self) -> dict[str, str]:
         """Further lines of the summary."""
-        conformal = getattr(self, "conformal_", None)
-        return {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
+        conformal, holes = getattr(self, "conformal_", None), in_words(self.path_error_)
+        found = {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
+        return {**found, "holes": holes} if holes else found
+
+    def __getstate__(self):
+        """No data goes into a pickle: what is made of it is made first."""
+        if hasattr(self, "fitted_"):
+            _ = self.path_error_
+        return super().__getstate__()
 
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
@@ -358,7 +338,7 @@ class Estimator(BaseEstimator):
     def _restore(self, arrays: dict[str, np.ndarray], learned: dict[str, Any]) -> None:
         """The other way round; older files hold less."""
         for name in set(LEARNED) & set(learned):
-            setattr(self, f"{name}_", learned[name])
+            setattr(self, "_path_error" if name == "path_error" else f"{name}_", learned[name])
         errors = arrays.get("conformal/['errors']")
         self.conformal_ = None if errors is None else Conformal(errors)
 

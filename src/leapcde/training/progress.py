@@ -76,21 +76,23 @@ def watch_training(title: str, epochs: int, metric: str, *, quiet: bool) -> Iter
 
 @contextmanager
 def _training_lines(title: str, epochs: int, metric: str) -> Iterator[Hooks]:
-    lines, rows = Lines(title), []
+    lines = Lines(title)
+    rows: list[tuple[float, Row]] = []
     lines.tell(f"up to {epochs} epochs; compiling …", now=True)
 
     def on_epoch(row: Row) -> None:
-        rows.append(row)
-        done = int(row["epoch"]) + 1
-        left = lines.seconds / len(rows) * (epochs - done)
-        lines.tell(f"epoch {done} of {epochs}, {_in_words(row, metric)}, at most {_clock(left)} left", now=len(rows) == 1)
+        rows.append((lines.seconds, row))
+        done, since = int(row["epoch"]) + 1, lines.seconds - rows[0][0]  # the first epoch compiles, and tells nothing
+        left = f", at most {_clock(since / (len(rows) - 1) * (epochs - done))} left" if len(rows) > 1 else ""
+        lines.tell(f"epoch {done} of {epochs}, {_in_words(row, metric)}{left}", now=len(rows) == 1)
 
     def on_step(done: int, steps: int) -> None:
-        lines.tell(f"epoch {len(rows) + 1} of {epochs}, step {done} of {steps}, {_clock(lines.seconds)}")
+        if done < steps:  # else the epoch is told
+            lines.tell(f"epoch {len(rows) + 1} of {epochs}, step {done} of {steps}, {_clock(lines.seconds)}")
 
     yield Hooks(on_epoch, on_step)
     if rows:
-        lines.tell(f"{len(rows)} epochs in {_clock(lines.seconds)}, {_in_words(rows[-1], metric)}", now=True)
+        lines.tell(f"{len(rows)} epochs in {_clock(lines.seconds)}, {_in_words(rows[-1][1], metric)}", now=True)
 
 
 @contextmanager
