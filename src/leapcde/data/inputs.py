@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from leapcde.data.columns import Columns, read_columns
 from leapcde.data.read import as_series
 from leapcde.data.series import Series, check, join
-from leapcde.errors import InputError
+from leapcde.errors import InputError, Problems
 
 
 def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_target: bool = True) -> Series:
@@ -27,6 +27,25 @@ def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_
     if target is None:
         return check(series) if isinstance(data, Series) else series
     return as_series(series, target=_flat(target))
+
+
+def sequences(data: Any, *, shortest: int = 0, channels: int | None = None) -> Any:
+    """A single series, in a form that can be nothing else, as a list of one; all else as it is.
+
+    That is a pair (times, values), an array (time,), and an array (time, channel): with so many `channels`, or with
+    fewer columns than the `shortest` series has rows, since they cannot be its times then.
+
+    >>> len(sequences(np.ones((500, 3)), shortest=12)), len(sequences(np.ones((500, 30)), shortest=12))
+    (1, 500)
+    """
+    if isinstance(data, tuple) and len(data) == 2:
+        clock, values = (tuple(np.shape(part)) for part in data)
+        return [data] if len(clock) == 1 and len(values) in (1, 2) and clock[0] == values[0] > 1 else data
+    if isinstance(data, (list, tuple, Series)) or hasattr(data, "columns") or hasattr(data, "dims"):
+        return data
+    shape = getattr(data, "shape", ())
+    single = len(shape) == 1 or (len(shape) == 2 and (shape[1] == channels or shape[1] < shortest))
+    return [data] if single else data
 
 
 def _series(data: Any, columns: Columns, with_target: bool) -> Series:
@@ -91,3 +110,27 @@ def _flat(target: Any) -> Any:
     message = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
     warnings.warn(message, DataConversionWarning, stacklevel=4)  # in scikit-learn's words, for its tools
     return np.asarray(array).ravel()
+
+
+def times_within(series: Series, times: Any, reach: float) -> np.ndarray:
+    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on.
+
+    >>> times_within(as_series([([0, 2], [1.0, 2.0])]), [0.5, 1.0], 0.0).tolist()
+    [[0.5, 1.0]]
+    """
+    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
+    clock = read_times.times.reshape(len(read_times), -1)
+    if len(clock) not in (1, len(series)):
+        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
+    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
+    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
+    problems = Problems()
+    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
+    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
+        problems.add(
+            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
+            f"{clock[i, -1]:g}"
+        )
+    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
+    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
+    return clock

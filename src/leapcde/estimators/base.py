@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,7 +24,8 @@ from leapcde.data.columns import Columns
 from leapcde.data.inputs import read
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
-from leapcde.errors import InputError, LeapWarning
+from leapcde.data.windows import FreshWindows
+from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
 from leapcde.explain.filling import in_words, some_samples
@@ -45,6 +46,15 @@ if TYPE_CHECKING:
 
 LEARNED = ("history", "n_iter", "stopped", "sizes", "path_error")  # what a file says about a training, besides the model
 AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
+
+
+class Divided(NamedTuple):
+    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
+
+    train: Series
+    validation: Series | None
+    calibration: Series | None
+    fresh: FreshWindows | None = None
 
 
 class Estimator(LooksInside, BaseEstimator):
@@ -101,18 +111,9 @@ class Estimator(LooksInside, BaseEstimator):
         self
         """
         keep_compiled()
-        series = self._training_series(X, y, settle=True)
-        self._check_target(series)
-        calibration = None
-        if self._calibration():
-            series, calibration = self._hold_out(series, self._calibration(), seed=1)
-        if validation is not None:
-            given = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
-            held = self._training_series(*given)
-        else:
-            series, held = self._hold_out(series, self.validation, seed=0)
+        series, held, calibration, fresh = self._divided(X, y, validation)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(start, config, series, held, checkpoint=checkpoint, callbacks=callbacks)
+        self._learn(start, config, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         self._held, self._path_error = some_samples(held), None  # of which `path_error_` is made when it is asked for
@@ -131,6 +132,24 @@ class Estimator(LooksInside, BaseEstimator):
         self._learn(start, config, series, series)
         self._settle(config, None)
         return self
+
+    def _divided(self, X, y, validation: Any) -> Divided:
+        """What trains, what chooses the weights, and what calibrates intervals."""
+        series = self._training_series(X, y, settle=True)
+        self._check_target(series)
+        calibration = None
+        if self._calibration():
+            series, calibration = self._hold_out(series, self._calibration(), seed=1)
+        if validation is None:
+            series, held = self._hold_out(series, self.validation, seed=0)
+        else:
+            held = self._given(validation)
+        return Divided(series, held, calibration)
+
+    def _given(self, validation: Any) -> Series:
+        """Validation data as `fit` takes it."""
+        pair = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
+        return self._training_series(*pair)
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
         """The model from which training starts, and the settings with the weights of its classes."""
@@ -190,10 +209,11 @@ class Estimator(LooksInside, BaseEstimator):
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
         settings = {**auto.training_options(samples, self.task, self.model), "stop_on": "validation"}
-        try:
-            return TrainConfig(**{**settings, **mine, **(self.training or {})})
-        except TypeError as error:
-            raise InputError(f"training: {error}; it takes the fields of leapcde.TrainConfig") from None
+        given = self.training or {}
+        for name in set(given) - set(TrainConfig.__dataclass_fields__):
+            known = meant(name, TrainConfig.__dataclass_fields__)
+            raise InputError(f"training: no setting {name!r}; {known}it takes the fields of leapcde.TrainConfig")
+        return TrainConfig(**{**settings, **mine, **given})
 
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
@@ -253,7 +273,8 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
-        return Conformal.learn(np.asarray(series.target, float).reshape(predicted.shape), predicted)
+        truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
+        return Conformal.learn(truth.reshape(predicted.shape), predicted)
 
     # Answering ----------------------------------------------------------------------------------------------------
 

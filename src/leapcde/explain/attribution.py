@@ -14,7 +14,7 @@ import numpy as np
 from leapcde.data.batch import Padded
 from leapcde.data.drop import without_empty_rows
 from leapcde.data.series import Series
-from leapcde.errors import InputError
+from leapcde.errors import InputError, meant
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import fit_path
 from leapcde.training.fitted import FittedModel
@@ -99,7 +99,7 @@ def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, s
         return _forecast_weights(preprocessor, shape, of)
     classes = list(preprocessor.classes)
     if of is not None and of not in classes:
-        raise InputError(f"no class {of!r}; there are: {', '.join(map(str, classes))}")
+        raise InputError(f"no class {of!r}; {meant(of, map(str, classes))}there are: {', '.join(map(str, classes))}")
     index = fitted.new_outputs(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
     chosen = np.eye(len(classes), dtype=np.float32)[index]
     others = (1 - chosen) / (len(classes) - 1)
@@ -109,13 +109,16 @@ def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, s
 
 def _forecast_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
     if of is None:
-        return np.full(shape, 1 / np.prod(shape[1:]), np.float32), "added to the mean of the standardised forecast"
+        asked = np.isin(np.arange(shape[2]), preprocessor.targets or np.arange(shape[2]))
+        weights = np.broadcast_to(asked / (shape[1] * asked.sum()), shape).astype(np.float32)
+        return weights, "added to the mean of the standardised forecast"
     try:
         step, channel = of
-        c = preprocessor.channels.index(channel) if isinstance(channel, str) else range(len(preprocessor.channels))[channel]
+        name = channel if isinstance(channel, str) else preprocessor.forecast[channel]
+        c = preprocessor.channels.index(preprocessor.forecast[preprocessor.forecast.index(name)])
         k = range(shape[1])[step]
     except (TypeError, ValueError, IndexError):
-        names = ", ".join(preprocessor.channels)
+        names = ", ".join(preprocessor.forecast)
         raise InputError(f"of={of!r}: give (step from 0 to {shape[1] - 1}, channel); channels are: {names}") from None
     weights = np.zeros(shape, np.float32)
     weights[:, k, c] = preprocessor.scaler.std[c]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from leapcde.data.read import times_within
+from leapcde.data.inputs import times_within
 from leapcde.data.series import Series
 from leapcde.errors import LeapWarning
 from leapcde.explain.explanation import Explanation, explanation
