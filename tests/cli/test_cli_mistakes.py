@@ -224,7 +224,7 @@ def test_damaged_run_folders(name, classification, tmp_path):
 def test_damaged_training_state(classification, place, tmp_path):
     shutil.copytree(classification[0], "run")
     truncated(Path("run/training.safetensors"))
-    command = ["fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", "run"]
+    command = ["fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", "run", "--quiet"]
     fails(tmp_path, *command, words=("training.safetensors", "truncated"))
 
 
