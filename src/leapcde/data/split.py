@@ -98,7 +98,9 @@ def split(
     (70, 15, 15)
     """
     if len(series) < 3:
-        raise InputError(f"{len(series)} samples cannot be split into training, validation and test; give at least 3")
+        raise InputError(
+            f"too few samples: {len(series)} samples cannot be split into training, validation and test; give at least 3"
+        )
     if by_id or ordered:
         parts = _split_by_id(series, ordered)
     else:

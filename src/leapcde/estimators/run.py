@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from leapcde.files import json_text, write_text
 from leapcde.models.registry import count_parameters
 from leapcde.training.metrics import better
 from leapcde.training.preprocess import Preprocessor, check_labels
+from leapcde.training.track.callbacks import Callback
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
@@ -61,7 +63,14 @@ class Result(NamedTuple):
         return f"A baseline is ahead on validation data: {title}, {self.metric} {against}; {choice}."
 
 
-def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = None, folder: Path | None = None) -> Result:
+def run(
+    estimator: Estimator,
+    data: Dataset,
+    *,
+    request: DataRequest | None = None,
+    folder: Path | None = None,
+    callbacks: Sequence[Any] = (),
+) -> Result:
     """Train an estimator, judge it on the validation and the test data, and keep everything in a folder.
 
     Parameters
@@ -74,6 +83,8 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
         How to find the same data again; it becomes part of what the folder is bound to.
     folder : Path, optional
         A run that is there already goes on from where it was, if it has the same data and settings.
+    callbacks : sequence, optional
+        See `Estimator.fit`.
 
     Returns
     -------
@@ -81,14 +92,15 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
     """
     known = [] if data.task != "classification" else np.unique(np.asarray(data.train.target)).tolist()
 
-    def start(settings: dict[str, Any]) -> None:
-        if known and data.test.target is not None:
-            check_labels(data.test.target, known)  # must fail now, not after hours
-        if folder is not None:
-            _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
+    class Start(Callback):
+        def on_start(self, settings: dict[str, Any]) -> None:
+            if known and data.test.target is not None:
+                check_labels(data.test.target, known)  # must fail now, not after hours
+            if folder is not None:
+                _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
 
     checkpoint = None if folder is None else folder / TRAINING
-    estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, on_start=start)
+    estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, callbacks=[Start(), *callbacks])
     result = _judged(estimator, data)
     if folder is not None:
         estimator.save(folder / MODEL)
