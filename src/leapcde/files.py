@@ -13,12 +13,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from platformdirs import user_cache_path
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from leapcde.errors import CheckpointError, InputError
 
 VERSION = 1
+
+
+def cache_root() -> Path | None:
+    """Where files that can be made again are kept: LEAPCDE_CACHE, else the user's cache directory; None if that is "off"."""
+    asked = os.environ.get("LEAPCDE_CACHE", "")
+    if asked.lower() == "off":
+        return None
+    return Path(asked) if asked else user_cache_path("leapcde", appauthor=False, opinion=False)
 
 
 @contextmanager
