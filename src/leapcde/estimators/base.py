@@ -20,17 +20,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from leapcde.compiled import keep_compiled
-from leapcde.data.columns import Columns
+from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
-from leapcde.data.series import Series
-from leapcde.data.split import hold_out
+from leapcde.data.series import Series, counting
+from leapcde.data.split import hold_out, hold_out_groups
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
-from leapcde.explain.filling import in_words, some_samples
+from leapcde.explain.filling import some_samples
 from leapcde.explain.looks import LooksInside
-from leapcde.explain.summary import data_sizes, kept_history, summary
+from leapcde.explain.summary import data_sizes, kept_history
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
@@ -88,6 +88,8 @@ class Estimator(LooksInside, BaseEstimator):
         X,
         y=None,
         *,
+        sample_weight: Any = None,
+        groups: Any = None,
         validation: Any = None,
         checkpoint: Path | None = None,
         callbacks: Sequence[Any] = (),
@@ -98,7 +100,11 @@ class Estimator(LooksInside, BaseEstimator):
         ----------
         X, y
             Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample.
-        validation : (X, y) or Series, optional
+        sample_weight : array, optional
+            How much each sample counts in the loss, in what chooses the weights and in the calibration; all the same if None.
+        groups : array, optional
+            Samples of one group, such as the visits of a patient, are never both trained on and held out.
+        validation : (X, y), (X, y, sample_weight) or Series, optional
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
             A file from which a killed training goes on when `fit` is called again with the same data and settings.
@@ -111,7 +117,7 @@ class Estimator(LooksInside, BaseEstimator):
         self
         """
         keep_compiled()
-        series, held, calibration, fresh = self._divided(X, y, validation)
+        series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self._learn(start, config, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
         self._settle(config, held)
@@ -119,13 +125,13 @@ class Estimator(LooksInside, BaseEstimator):
         self._held, self._path_error = some_samples(held), None  # of which `path_error_` is made when it is asked for
         return self
 
-    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None):
+    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None, sample_weight: Any = None):
         """One more pass over new data from where training stands, with the scaling of the first call.
 
         `classes` names all classes there will be, in the first call of a classifier. The optimiser starts afresh.
         """
         fresh = not hasattr(self, "fitted_")
-        series = self._training_series(X, y, settle=fresh)
+        series = counting(self._training_series(X, y, settle=fresh, sample_weight=sample_weight))
         self._check_target(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
         start, config = self._start(series, once, fresh=fresh, classes=classes)
@@ -133,23 +139,24 @@ class Estimator(LooksInside, BaseEstimator):
         self._settle(config, None)
         return self
 
-    def _divided(self, X, y, validation: Any) -> Divided:
+    def _divided(self, X, y, validation: Any, *, sample_weight: Any = None, groups: Any = None) -> Divided:
         """What trains, what chooses the weights, and what calibrates intervals."""
-        series = self._training_series(X, y, settle=True)
+        series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self._check_target(series)
-        calibration = None
+        calibration, part = None, self._hold_out if groups is None else self._hold_out_groups
         if self._calibration():
-            series, calibration = self._hold_out(series, self._calibration(), seed=1)
+            series, calibration = part(series, self._calibration(), seed=1)
         if validation is None:
-            series, held = self._hold_out(series, self.validation, seed=0)
+            series, held = part(series, self.validation, seed=0)
         else:
-            held = self._given(validation)
-        return Divided(series, held, calibration)
+            held = self._given(validation, series.categories)
+        return Divided(*as_trained(series, held, calibration))
 
-    def _given(self, validation: Any) -> Series:
-        """Validation data as `fit` takes it."""
-        pair = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
-        return self._training_series(*pair)
+    def _given(self, validation: Any, categories: dict[str, tuple[str, ...]]) -> Series:
+        """Validation data as `fit` takes it, with the categories of the training data."""
+        given = validation if isinstance(validation, tuple) and len(validation) in (2, 3) else (validation, None)
+        weight = given[2] if len(given) == 3 else None
+        return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
         """The model from which training starts, and the settings with the weights of its classes."""
@@ -237,11 +244,17 @@ class Estimator(LooksInside, BaseEstimator):
     def _columns(self) -> Columns:
         """Which column of a table is what."""
         lists = tuple(self.values or ()), tuple(self.static or ())
-        return Columns(self.id, self.time, getattr(self, "target", None), *lists)
+        return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
 
-    def _training_series(self, X, y, *, settle: bool = False) -> Series:
+    def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
+        """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
+        if categories is None and hasattr(self, "fitted_") and (self.warm_start or not settle):
+            categories = self.fitted_.preprocessor.categories
+        return read(X, y, columns=replace(self._columns(), categories=categories), **more)
+
+    def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, columns=self._columns())
+        series = self._read(X, y, settle=settle, **more)
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
@@ -253,8 +266,7 @@ class Estimator(LooksInside, BaseEstimator):
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
         keep_compiled()
-        series = read(X, columns=self._columns(), with_target=False)
-        series = replace(series, target=None)
+        series = replace(self._read(X, with_target=False), target=None)
         self.fitted_.preprocessor.check(series)
         return series
 
@@ -267,6 +279,9 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
+
+    def _hold_out_groups(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
+        return hold_out_groups(series, share, labels=series.target if self.task == "classification" else None, seed=seed)
 
     def _calibration(self) -> float:
         return getattr(self, "calibration", 0.0)
@@ -309,28 +324,15 @@ class Estimator(LooksInside, BaseEstimator):
         check_is_fitted(self, "fitted_")
         return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
-    def score(self, X, y=None) -> float:
-        """Accuracy of a classifier; R² of a regressor or forecaster."""
+    def score(self, X, y=None, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier; R² of a regressor or forecaster; with weights, samples count as much as those say."""
         check_is_fitted(self, "fitted_")
-        return self._score(self._training_series(X, y))
+        return self._score(self._training_series(X, y, sample_weight=sample_weight))
 
     @abstractmethod
     def _score(self, series: Series) -> float: ...
 
     # Keeping ------------------------------------------------------------------------------------------------------
-
-    def summary(self) -> str:
-        """What was learned, in a few lines: the model, the data, how training went, validation metrics, calibration."""
-        check_is_fitted(self, "fitted_")
-        learned = self._learned()
-        known = {name: learned[name] for name in ("sizes", "history", "stopped") if name in learned}
-        return summary(f"{type(self).__name__}, {self.task}", self.fitted_, **known, more=self._more())
-
-    def _more(self) -> dict[str, str]:
-        """Further lines of the summary."""
-        conformal, holes = getattr(self, "conformal_", None), in_words(self.path_error_)
-        found = {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
-        return {**found, "holes": holes} if holes else found
 
     def __getstate__(self):
         """No data goes into a pickle: what is made of it is made first."""
