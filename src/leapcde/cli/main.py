@@ -141,18 +141,15 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Draw X against the learned path Y with its speed, as PNG and as one HTML page."""
-    from leapcde.estimators.run import open_run
     from leapcde.explain.explanation import explain as draw
 
     fitted, data = _open(run, data_dir)
-    columns = open_run(run)[0].columns
     files = draw(
         fitted,
         data.test,
         out or run / "explain",
         samples=sample or [0, 1, 2][: len(data.test)],
         channels=channel or [],
-        statics=() if columns is None else columns.static,
     )
     if as_json:
         return print_json({"files": [str(file) for file in files]})

@@ -27,9 +27,9 @@ from leapcde.data.split import Divided, hold_out, hold_out_groups
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
-from leapcde.explain.filling import in_words, some_samples
+from leapcde.explain.filling import some_samples
 from leapcde.explain.looks import LooksInside
-from leapcde.explain.summary import data_sizes, kept_history, summary
+from leapcde.explain.summary import data_sizes, kept_history
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
@@ -327,19 +327,6 @@ class Estimator(LooksInside, BaseEstimator):
     def _score(self, series: Series) -> float: ...
 
     # Keeping ------------------------------------------------------------------------------------------------------
-
-    def summary(self) -> str:
-        """What was learned, in a few lines: the model, the data, how training went, validation metrics, calibration."""
-        check_is_fitted(self, "fitted_")
-        learned = self._learned()
-        known = {name: learned[name] for name in ("sizes", "history", "stopped") if name in learned}
-        return summary(f"{type(self).__name__}, {self.task}", self.fitted_, **known, more=self._more())
-
-    def _more(self) -> dict[str, str]:
-        """Further lines of the summary."""
-        conformal, holes = getattr(self, "conformal_", None), in_words(self.path_error_)
-        found = {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
-        return {**found, "holes": holes} if holes else found
 
     def __getstate__(self):
         """No data goes into a pickle: what is made of it is made first."""
