@@ -42,6 +42,18 @@ def table_cells(table: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(table[column].to_numpy()) for name, column in zip(names, table.columns, strict=True)}
 
 
+def told_apart(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ids that there are, in order, and which of them each row has.
+
+    >>> [part.tolist() for part in told_apart(np.array(["b", "a", "b"], object))]
+    [['a', 'b'], [1, 0, 1]]
+    """
+    if keys.dtype == object and pd.api.types.infer_dtype(keys, skipna=False) == "string":
+        owner, ids = pd.factorize(keys, sort=True)  # as below, without a copy of each cell
+        return np.asarray(ids).astype(str), owner
+    return np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
+
+
 def value_columns(columns: list[str], named: list[str], values: Sequence[str] | None) -> list[str]:
     """The value columns: those given, or all that are not named as something else."""
     problems = Problems()
@@ -87,7 +99,7 @@ def numbers(
         if array.dtype.kind in "Mmc" or (array.dtype.kind in "US" and not text_ok):
             raise TypeError
         return array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         problems.add(f"{where}: {_what_else(values, row_name)}; {fix}")
         return None
 
@@ -103,7 +115,8 @@ def _what_else(values: Any, row_name: RowName | None) -> str:
     text = [i for i, cell in enumerate(cells) if isinstance(cell, str)]
     wrong = [i for i in text if is_missing(pd.to_numeric(cells[i], errors="coerce"))] or text
     if not wrong:
-        return "values that are not numbers"
+        huge = any(isinstance(cell, int) and cell.bit_length() > 1023 for cell in cells)
+        return "a number with hundreds of digits" if huge else "values that are not numbers"
     cell = cells[wrong[0]]
     row = "" if row_name is None else f" in {row_name(wrong[0])}"
     comma = "; write the decimals with a point and thousands without a mark" if re.fullmatch(COMMA, str(cell).strip()) else ""

@@ -19,6 +19,7 @@ from leapcde.data.parse import (
     static_features,
     table_cells,
     target_column,
+    told_apart,
     value_columns,
 )
 from leapcde.data.series import Series, check_and_raise, first_rows, name_of
@@ -100,7 +101,7 @@ def from_table(
     labels = target_column(cells[target], f"column {target!r}", problems, row_name) if target else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
-    ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
+    ids, owner = told_apart(keys)
     order = np.lexsort((clock, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])
     series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids)
