@@ -64,8 +64,20 @@ class Scaler:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Scaler:
-        lists = {key: tuple(value) for key, value in data.items() if key != "time_unit"}
-        return cls(time_unit=data["time_unit"], **lists)
+        """What `to_json` wrote; what no data could have taught is refused."""
+        lists = {key: tuple(map(float, value)) for key, value in data.items() if key != "time_unit"}
+        found = cls(time_unit=float(data["time_unit"]), **lists)
+        scales = np.array([found.time_unit, *found.std, *found.static_std])
+        sound = len(found.mean) == len(found.std) and len(found.static_mean) == len(found.static_std)
+        if (
+            not sound
+            or not np.isfinite([*found.mean, *found.static_mean]).all()
+            or not ((scales > 0) & (scales < np.inf)).all()
+        ):
+            raise InputError(
+                "means must be finite, deviations and the unit of time above 0, and as many of one as of the other"
+            )
+        return found
 
 
 def _moments(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -128,8 +128,18 @@ class Preprocessor:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
+        """What `to_json` wrote; parts that do not belong together are refused."""
         parts = {"scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
-        return cls(**{**data, **parts, "channels": tuple(data["channels"]), "classes": tuple(data["classes"])})
+        found = cls(**{**data, **parts, "channels": tuple(data["channels"]), "classes": tuple(data["classes"])})
+        spec, scaler = found.spec, found.scaler
+        fits = len(found.channels) == len(scaler.mean) == spec.values and len(scaler.static_mean) == spec.static
+        classes = (len(set(found.classes)),) == (len(found.classes),) == spec.output
+        fits &= classes if spec.task == "classification" else not found.classes
+        fits &= spec.task != "forecasting" or (len(spec.output) == 2 and spec.output[1] == spec.values)
+        fits &= np.isfinite(found.target_mean) and 0 < found.target_std < np.inf
+        if not fits:
+            raise InputError("channels, classes, scales and shapes do not belong together")
+        return found
 
 
 def check_labels(target: np.ndarray, classes: Collection[Any]) -> None:
