@@ -106,8 +106,8 @@ def digest(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> str:
     found = hashlib.sha256(json.dumps(header).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        found.update(json.dumps([name, str(arrays[name].dtype), arrays[name].shape]).encode())
-        found.update(array.tobytes())
+        found.update(json.dumps([name, str(array.dtype), arrays[name].shape]).encode())
+        found.update(array.reshape(-1).view(np.uint8).data)
     return found.hexdigest()
 
 

@@ -90,7 +90,7 @@ def name_values(pairs: list[str], flag: str, example: str) -> dict[str, Any]:
             raise InputError(f"{flag} {pair!r}: write name=value, for example {example}")
         try:
             found[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             found[name] = value
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from leapcde.data.parse import as_table
 from leapcde.data.read import from_table
 from leapcde.data.series import Series
 from leapcde.errors import InputError
@@ -64,6 +65,7 @@ def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> S
             "a table needs the names of its columns: give id= (what tells the samples apart) and time= to the estimator, "
             "and target= for what is predicted"
         )
+    table = as_table(table)
     named = {columns.id, columns.time, columns.target, *columns.static}
     values = columns.values or tuple(str(column) for column in table.columns if str(column) not in named)
     target = columns.target if with_target else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from leapcde.data.scale import Scaler
 from leapcde.data.series import Series
 from leapcde.errors import InputError
 
+MOST = 2**31  # observations; no sequence has more
 Horizon = int | Sequence[float]  # so many observations, or times after the last one
 
 
@@ -94,6 +96,7 @@ def last_window(series: Series, length: int | None) -> Series:
 
 def cut_windows(series: Series, window: int | None, horizon: Horizon, stride: int | None = None) -> Series:
     """Windows of sequences with what follows them, in steps or at times; windows half a horizon apart by default."""
+    _check_counts(window=window, stride=stride)
     length = int(series.lengths.max()) if window is None else window
     rows = _rows(series, horizon)
     stride = stride or max(1, rows // 2)
@@ -130,12 +133,22 @@ def in_steps(horizon: Horizon) -> bool:
 
 def _rows(series: Series, horizon: Horizon) -> int:
     """How many observations a horizon spans, typically."""
-    if isinstance(horizon, (int, np.integer)):
-        return int(horizon)
+    if in_steps(horizon):
+        _check_counts(horizon=horizon)
+        return int(horizon)  # pyright: ignore[reportArgumentType]
     try:
         furthest = float(np.max(np.asarray(horizon, float)))
-    except (TypeError, ValueError):
+        if np.ndim(horizon) != 1 or not np.isfinite(furthest):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"horizon {horizon!r}: give a number of steps, or a list of times after the last observation"
         ) from None
     return max(1, int(np.ceil(furthest / Scaler.fit(series).time_unit)))
+
+
+def _check_counts(**counts: Any) -> None:
+    for name, count in counts.items():
+        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+        if count is not None and not (whole and count < MOST):
+            raise InputError(f"{name} {str(count)[:20]}: give a whole number of observations")

@@ -28,6 +28,7 @@ from leapcde.errors import InputError, LeapWarning, Problems
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
 from leapcde.explain.explanation import Explanation, explanation
+from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
@@ -131,7 +132,8 @@ class Estimator(BaseEstimator):
             options = self._options(series, recipe, config.batch_size)
             given = tuple(np.asarray([] if classes is None else classes).tolist())
             settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            start = new_model(series, **settings, classes=given, ahead=self._ahead())
+            exactly = isinstance(self.training, TrainConfig)  # as the paper's records are made: nothing depends on the data
+            start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=not exactly)
         else:
             start = self.fitted_
         return start, self._weighted(config, start.preprocessor, series)
@@ -167,7 +169,7 @@ class Estimator(BaseEstimator):
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
-        given = self.options or {}
+        given = table_of(self.options)
         if isinstance(self.training, TrainConfig):
             return given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
@@ -357,7 +359,7 @@ def plain(value: Any) -> Any:
 
 def _seed(seed: Any) -> int:
     if isinstance(seed, (int, np.integer)) and seed >= 0:
-        return int(seed)
+        return int(seed)  # how large it may be, TrainConfig says
     try:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:

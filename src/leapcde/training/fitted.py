@@ -258,10 +258,11 @@ def new_model(
     seed: int,
     classes: tuple[Any, ...] = (),
     ahead: tuple[float, ...] = (),
+    robust: bool = False,
 ) -> FittedModel:
     """A model that has its preprocessor from the training data, and the weights it starts with; see `Preprocessor.learn`."""
     choose("task", task, TASKS)
-    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead)
+    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead, robust=robust)
     return FittedModel(preprocessor, build(model, preprocessor.spec, seed=seed, **options), model, options)
 
 

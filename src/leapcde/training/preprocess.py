@@ -43,13 +43,21 @@ class Preprocessor:
 
     @classmethod
     def learn(
-        cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = (), ahead: tuple[float, ...] = ()
+        cls,
+        train: Series,
+        task: str,
+        recipe: Recipe,
+        classes: tuple[Any, ...] = (),
+        ahead: tuple[float, ...] = (),
+        *,
+        robust: bool = False,
     ) -> Preprocessor:
         """Look at the training data, and only at it. `classes` names those that this part of the data may not show.
 
         `ahead` says how long after a sample's end each forecast is for; without it, they follow each other like rows.
+        `robust` keeps a few wild values from setting the scale of their channel.
         """
-        scaler = Scaler.fit(train)
+        scaler = Scaler.fit(train, robust=robust)
         if train.target is None:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
         values = train.values.shape[1]
