@@ -127,9 +127,9 @@ def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple
         array = np.asarray(unmasked(data))
         return _split_array(np.swapaxes(array, 1, 2) if first and array.ndim == 3 else array, times, problems)
     if times is not None:
-        count = len(times) if hasattr(times, "__len__") else 0
+        count = len(times) if hasattr(times, "__len__") and np.ndim(times) != 0 else -1
         if count != len(data):
-            raise InputError(f"times: {count} entries for {len(data)} samples; give one for each")
+            raise InputError(f"times: {max(count, 0)} entries for {len(data)} samples; give one for each")
         pairs = list(zip(times, data, strict=True))
     else:
         pairs = [(item[0], item[1]) if isinstance(item, tuple) and len(item) == 2 else (None, item) for item in data]

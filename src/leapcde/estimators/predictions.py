@@ -49,6 +49,29 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     return found.assign(**ends)
 
 
+def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
+    """With an apostrophe before text that a spreadsheet would run as a formula; numbers stay as they are.
+
+    >>> for_spreadsheets(pd.DataFrame({"id": ["=1+1", "-5", "a"]}))["id"].tolist()
+    ["'=1+1", '-5', 'a']
+    """
+
+    def plain(cell: Any) -> Any:
+        formula = isinstance(cell, str) and cell.lstrip()[:1] in ("=", "+", "-", "@") and not _is_number(cell)
+        return f"'{cell}" if formula or (isinstance(cell, str) and cell[:1] in ("\t", "\r")) else cell
+
+    text = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    safe = table.assign(**{name: [plain(cell) for cell in table[name]] for name in text})
+    return safe.rename(columns=plain)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
+
+
 def _as_text(sets: list[np.ndarray]) -> list[str]:
     """Classes of each set in one cell, the most probable first.
 
