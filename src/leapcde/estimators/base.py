@@ -12,19 +12,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from leapcde.data.columns import Columns
-from leapcde.data.inputs import read
-from leapcde.data.read import as_series
-from leapcde.data.series import Series
-from leapcde.data.split import hold_out
-from leapcde.errors import InputError, LeapWarning, Problems
+from leapcde.data.columns import Columns, as_trained, one_or_several
+from leapcde.data.inputs import read, times_within
+from leapcde.data.series import Series, counting
+from leapcde.data.split import hold_out, hold_out_groups
+from leapcde.data.windows import FreshWindows
+from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
 from leapcde.explain.explanation import Explanation, explanation
@@ -35,10 +35,19 @@ from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel, new_model, train_further
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import note, watch_training
+from leapcde.training.progress import watch_training
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
+
+
+class Divided(NamedTuple):
+    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
+
+    train: Series
+    validation: Series | None
+    calibration: Series | None
+    fresh: FreshWindows | None = None
 
 
 class Estimator(BaseEstimator):
@@ -71,6 +80,8 @@ class Estimator(BaseEstimator):
         X,
         y=None,
         *,
+        sample_weight: Any = None,
+        groups: Any = None,
         validation: Any = None,
         checkpoint: Path | None = None,
         on_start: Callable[[dict[str, Any]], None] | None = None,
@@ -82,7 +93,11 @@ class Estimator(BaseEstimator):
         ----------
         X, y
             Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample.
-        validation : (X, y) or Series, optional
+        sample_weight : array, optional
+            How much each sample counts in the loss, in what chooses the weights and in the calibration; all the same if None.
+        groups : array, optional
+            Samples of one group, such as the visits of a patient, are never both trained on and held out.
+        validation : (X, y), (X, y, sample_weight) or Series, optional
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
             A file from which a killed training goes on when `fit` is called again with the same data and settings.
@@ -95,35 +110,46 @@ class Estimator(BaseEstimator):
         -------
         self
         """
-        series = self._training_series(X, y, settle=True)
-        self._check_target(series)
-        calibration = None
-        if self._calibration():
-            series, calibration = self._hold_out(series, self._calibration(), seed=1)
-        if validation is not None:
-            given = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
-            held = self._training_series(*given)
-        else:
-            series, held = self._hold_out(series, self.validation, seed=0)
+        series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
+        hooks = {"checkpoint": checkpoint, "on_start": on_start, "on_epoch": on_epoch}
+        self._learn(start, config, series, held, fresh=fresh, **hooks)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
 
-    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None):
+    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None, sample_weight: Any = None):
         """One more pass over new data from where training stands, with the scaling of the first call.
 
         `classes` names all classes there will be, in the first call of a classifier. The optimiser starts afresh.
         """
         fresh = not hasattr(self, "fitted_")
-        series = self._training_series(X, y, settle=fresh)
+        series = counting(self._training_series(X, y, settle=fresh, sample_weight=sample_weight))
         self._check_target(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
         start, config = self._start(series, once, fresh=fresh, classes=classes)
         self._learn(start, config, series, series)
         self._settle(config, None)
         return self
+
+    def _divided(self, X, y, validation: Any, *, sample_weight: Any = None, groups: Any = None) -> Divided:
+        """What trains, what chooses the weights, and what calibrates intervals."""
+        series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
+        self._check_target(series)
+        calibration, part = None, self._hold_out if groups is None else self._hold_out_groups
+        if self._calibration():
+            series, calibration = part(series, self._calibration(), seed=1)
+        if validation is None:
+            series, held = part(series, self.validation, seed=0)
+        else:
+            held = self._given(validation, series.categories)
+        return Divided(*as_trained(series, held, calibration))
+
+    def _given(self, validation: Any, categories: dict[str, tuple[str, ...]]) -> Series:
+        """Validation data as `fit` takes it, with the categories of the training data."""
+        given = validation if isinstance(validation, tuple) and len(validation) in (2, 3) else (validation, None)
+        weight = given[2] if len(given) == 3 else None
+        return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
         """The model from which training starts, and the settings with the weights of its classes."""
@@ -132,8 +158,9 @@ class Estimator(BaseEstimator):
             options = self._options(series, recipe, config.batch_size)
             given = tuple(np.asarray([] if classes is None else classes).tolist())
             settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            exactly = isinstance(self.training, TrainConfig)  # as the paper's records are made: nothing depends on the data
-            start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=not exactly)
+            start = new_model(
+                series, **settings, classes=given, ahead=self._ahead(), robust=not isinstance(self.training, TrainConfig)
+            )
         else:
             start = self.fitted_
         return start, self._weighted(config, start.preprocessor, series)
@@ -157,7 +184,7 @@ class Estimator(BaseEstimator):
             start.preprocessor.encode_target(np.asarray(held.target))
             on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
         if self.verbose:
-            _tell_cost(start, series.lengths, config)
+            auto.tell_cost(start.name, start.model, series.lengths, config)
         with watch_training(self.model, config.epochs, start.metric, quiet=not self.verbose) as hooks:
 
             def follow(row: dict[str, float]) -> None:
@@ -209,11 +236,17 @@ class Estimator(BaseEstimator):
     def _columns(self) -> Columns:
         """Which column of a table is what."""
         lists = tuple(self.values or ()), tuple(self.static or ())
-        return Columns(self.id, self.time, getattr(self, "target", None), *lists)
+        return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
 
-    def _training_series(self, X, y, *, settle: bool = False) -> Series:
+    def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
+        """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
+        if categories is None and hasattr(self, "fitted_") and (self.warm_start or not settle):
+            categories = self.fitted_.preprocessor.categories
+        return read(X, y, columns=replace(self._columns(), categories=categories), **more)
+
+    def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, columns=self._columns())
+        series = self._read(X, y, settle=settle, **more)
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
@@ -224,8 +257,7 @@ class Estimator(BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
-        series = read(X, columns=self._columns(), with_target=False)
-        series = replace(series, target=None)
+        series = replace(self._read(X, with_target=False), target=None)
         self.fitted_.preprocessor.check(series)
         return series
 
@@ -239,12 +271,16 @@ class Estimator(BaseEstimator):
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
 
+    def _hold_out_groups(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
+        return hold_out_groups(series, share, labels=series.target if self.task == "classification" else None, seed=seed)
+
     def _calibration(self) -> float:
         return getattr(self, "calibration", 0.0)
 
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
-        return Conformal.learn(np.asarray(series.target, float).reshape(predicted.shape), predicted)
+        truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
+        return Conformal.learn(truth.reshape(predicted.shape), predicted)
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -273,7 +309,7 @@ class Estimator(BaseEstimator):
             own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
             found = self.fitted_.path_at(series, own)
             return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, _times_within(series, times, self.fitted_.reach))
+        return self.fitted_.path_at(series, times_within(series, times, self.fitted_.reach))
 
     def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
@@ -283,7 +319,8 @@ class Estimator(BaseEstimator):
     def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
         """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
 
-        `of` picks the answer: a class, or (step, channel) of a forecast; the predicted class and the mean by default.
+        `of` picks the answer: a class, one of several targets, or (step, channel) of a forecast; by default the predicted
+        class, or the mean.
         """
         series = self._new_series(X)
         return explanation(self.fitted_, series, of=of, steps=steps)
@@ -307,10 +344,10 @@ class Estimator(BaseEstimator):
         check_is_fitted(self, "fitted_")
         return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
-    def score(self, X, y=None) -> float:
-        """Accuracy of a classifier; R² of a regressor or forecaster."""
+    def score(self, X, y=None, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier; R² of a regressor or forecaster; with weights, samples count as much as those say."""
         check_is_fitted(self, "fitted_")
-        return self._score(self._training_series(X, y))
+        return self._score(self._training_series(X, y, sample_weight=sample_weight))
 
     @abstractmethod
     def _score(self, series: Series) -> float: ...
@@ -364,32 +401,3 @@ def _seed(seed: Any) -> int:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:
         raise InputError(f"seed: {error}") from None
-
-
-def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> None:
-    seconds = auto.training_seconds(start.model, lengths, config)
-    if seconds >= auto.LONG:
-        note(
-            f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
-            f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
-        )
-
-
-def _times_within(series: Series, times: Any, reach: float) -> np.ndarray:
-    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
-    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
-    clock = read_times.times.reshape(len(read_times), -1)
-    if len(clock) not in (1, len(series)):
-        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
-    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
-    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
-    problems = Problems()
-    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
-    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
-        problems.add(
-            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
-            f"{clock[i, -1]:g}"
-        )
-    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
-    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
-    return clock
