@@ -30,6 +30,7 @@ from leapcde.explain import attribution
 from leapcde.explain.filling import some_samples
 from leapcde.explain.looks import LooksInside
 from leapcde.explain.summary import data_sizes, kept_history
+from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
@@ -155,7 +156,9 @@ class Estimator(LooksInside, BaseEstimator):
             options = self._options(series, recipe, config.batch_size)
             given = tuple(np.asarray([] if classes is None else classes).tolist())
             settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            start = new_model(series, **settings, classes=given, ahead=self._ahead())
+            start = new_model(
+                series, **settings, classes=given, ahead=self._ahead(), robust=not isinstance(self.training, TrainConfig)
+            )
         else:
             start = self.fitted_
         return start, self._weighted(config, start.preprocessor, series)
@@ -193,7 +196,7 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
-        given = self.options or {}
+        given = table_of(self.options)
         if isinstance(self.training, TrainConfig):
             return given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
@@ -384,7 +387,7 @@ def plain(value: Any) -> Any:
 
 def _seed(seed: Any) -> int:
     if isinstance(seed, (int, np.integer)) and seed >= 0:
-        return int(seed)
+        return int(seed)  # how large it may be, TrainConfig says
     try:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:
