@@ -240,5 +240,5 @@ def _read_config(folder: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise CheckpointError(f"{folder} is not a run folder: it has no {CONFIG}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error})") from None
