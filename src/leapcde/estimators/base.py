@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,14 +23,14 @@ from leapcde.compiled import keep_compiled
 from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
 from leapcde.data.series import Series, counting
-from leapcde.data.split import hold_out, hold_out_groups
-from leapcde.data.windows import FreshWindows
+from leapcde.data.split import Divided, hold_out, hold_out_groups
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
 from leapcde.explain.filling import some_samples
 from leapcde.explain.looks import LooksInside
 from leapcde.explain.summary import data_sizes, kept_history
+from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
@@ -53,15 +53,6 @@ LEARNED = (
     "path_error",
 )  # what a file says about a training, besides the model
 AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
-
-
-class Divided(NamedTuple):
-    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
-
-    train: Series
-    validation: Series | None
-    calibration: Series | None
-    fresh: FreshWindows | None = None
 
 
 class Estimator(LooksInside, BaseEstimator):
@@ -172,7 +163,9 @@ class Estimator(LooksInside, BaseEstimator):
             options = self._options(series, recipe, config.batch_size)
             given = tuple(np.asarray([] if classes is None else classes).tolist())
             settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            start = new_model(series, **settings, classes=given, ahead=self._ahead())
+            start = new_model(
+                series, **settings, classes=given, ahead=self._ahead(), robust=not isinstance(self.training, TrainConfig)
+            )
         else:
             start = self.fitted_
         return start, self._weighted(config, start.preprocessor, series)
@@ -210,7 +203,7 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
-        given = self.options or {}
+        given = table_of(self.options)
         if isinstance(self.training, TrainConfig):
             return given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
@@ -296,7 +289,11 @@ class Estimator(LooksInside, BaseEstimator):
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
         truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
-        return Conformal.learn(truth.reshape(predicted.shape), predicted)
+        return Conformal.learn(truth.reshape(predicted.shape), predicted, self._rough(series))
+
+    def _rough(self, series: Series) -> np.ndarray | None:
+        """How rough what each prediction is made from is, where that says how wide an interval is to be."""
+        return None
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -305,12 +302,12 @@ class Estimator(LooksInside, BaseEstimator):
         series = self._new_series(X)
         return self.fitted_.predict(series)
 
-    def around(self, predicted: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of intervals around predictions that are there already."""
+    def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals around predictions that are there already, of this series."""
         conformal = getattr(self, "conformal_", None)
         if conformal is None:
             raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
-        return conformal.around(predicted, coverage)
+        return conformal.around(predicted, coverage, self._rough(series))
 
     def permutation_importance(self, X, y=None, *, repeats: int = 5, seed: Any = 0) -> dict[str, tuple[float, float]]:
         """How much the score falls when a channel's observed values are shuffled: {channel: (mean, deviation)}."""
@@ -358,7 +355,7 @@ class Estimator(LooksInside, BaseEstimator):
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """What a file holds besides the model."""
         conformal = getattr(self, "conformal_", None)
-        return {} if conformal is None else {"conformal": {"errors": conformal.errors}}
+        return {} if conformal is None else {"conformal": conformal.arrays()}
 
     def _learned(self) -> dict[str, Any]:
         """Fitted attributes that JSON can hold, by their names without the underscore."""
@@ -369,8 +366,8 @@ class Estimator(LooksInside, BaseEstimator):
         """The other way round; older files hold less."""
         for name in set(LEARNED) & set(learned):
             setattr(self, "_path_error" if name == "path_error" else f"{name}_", learned[name])
-        errors = arrays.get("conformal/['errors']")
-        self.conformal_ = None if errors is None else Conformal(errors)
+        errors, usual = (arrays.get(f"conformal/['{name}']") for name in ("errors", "usual"))
+        self.conformal_ = None if errors is None else Conformal(errors, usual)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -397,7 +394,7 @@ def plain(value: Any) -> Any:
 
 def _seed(seed: Any) -> int:
     if isinstance(seed, (int, np.integer)) and seed >= 0:
-        return int(seed)
+        return int(seed)  # how large it may be, TrainConfig says
     try:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:

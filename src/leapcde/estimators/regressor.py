@@ -116,7 +116,8 @@ class LeapRegressor(Estimator):
 
     def predict_interval(self, X, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that hold the truth with this probability; needs `calibration` above 0."""
-        return self.around(self.predict(X), coverage)
+        series = self._new_series(X)
+        return self.around(self.fitted_.predict(series), coverage, series)
 
     def _check_target(self, series: Series) -> None:
         target = np.asarray(series.target)

@@ -9,6 +9,7 @@ result.json           metrics by split, baselines, history
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,9 @@ import numpy as np
 
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
-from leapcde.errors import CheckpointError, InputError
+from leapcde.data.dates import told_time
+from leapcde.data.series import Series
+from leapcde.errors import CheckpointError, InputError, LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
@@ -134,18 +137,28 @@ def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) 
     outputs = fitted.outputs(replace(series, target=None))
     found = {"model": fitted.judge(outputs, series)}
     if data is not None:
+        _note_seen(series, data)
         beside = fit_baselines(data.train, data.validation, fitted.preprocessor)
         found |= {name: one.evaluate(series) for name, one in beside.items()}
     conformal = getattr(estimator, "conformal_", None)
     if conformal is None:
         return found, None
     truth = fitted.preprocessor.asked(np.asarray(series.target, float))
-    return found, coverage_of(conformal, truth, fitted.preprocessor.decode(outputs))
+    return found, _coverage(estimator, truth, fitted.preprocessor.decode(outputs), series)
 
 
-def coverage_of(conformal: Conformal, truth: np.ndarray, said: np.ndarray) -> float:
+def _note_seen(series: Series, data: Dataset) -> None:
+    """New windows whose future is older than the end of the training data were seen in training, or their neighbours were."""
+    ends, seen = series.times[series.offsets[1:] - 1], float(data.to_fit.times.max())
+    if data.task == "forecasting" and data.options.get("split", "").startswith("by time: rows") and (ends < seen).any():
+        share, until = float(np.mean(ends < seen)), told_time(seen)
+        message = f"{share:.0%} of the forecasts are of times until {until}, which trained the model: these errors flatter it"
+        warnings.warn(message, LeapWarning, stacklevel=3)
+
+
+def _coverage(estimator: Estimator, truth: np.ndarray, said: np.ndarray, series: Series) -> float:
     """How often intervals that promise 90 % hold the truth."""
-    low, high = conformal.around(said, COVERAGE)
+    low, high = estimator.around(said, COVERAGE, series)
     return float(np.mean(((low <= truth) & (truth <= high))[~np.isnan(truth)]))
 
 
@@ -171,15 +184,20 @@ def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dic
 
 def _judged(estimator: Estimator, data: Dataset) -> Result:
     """Each split is predicted once. Intervals are made of errors on the validation data, which chose the weights: their
-    coverage of the test data says how well they hold."""
+    coverage of the test data says how well they hold. Those that are kept for forecasts know the test data's errors too:
+    they are the latest ones."""
     fitted, covered = estimator.fitted_, None
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
     if data.task != "classification":
         truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
-        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"])
-        covered = coverage_of(estimator.conformal_, truth["test"], said["test"])
+        rough = {name: estimator._rough(part) for name, part in parts.items()}
+        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"], rough["validation"])
+        covered = _coverage(estimator, truth["test"], said["test"], data.test)
+        if data.task == "forecasting":
+            both = (np.concatenate([np.asarray(of["validation"]), np.asarray(of["test"])]) for of in (truth, said, rough))
+            estimator.conformal_ = Conformal.learn(*both)
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
     beside = baseline_metrics(data, fitted.preprocessor)
@@ -222,5 +240,5 @@ def _read_config(folder: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise CheckpointError(f"{folder} is not a run folder: it has no {CONFIG}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error})") from None
