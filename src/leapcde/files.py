@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from platformdirs import user_cache_path
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -26,6 +27,14 @@ VERSION = 2  # since 2, a file holds a digest of all that is in it
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 MOST, DEEPEST = 10**6, 64  # what a number in a header may be, whatever arrays are stored with it
 Load = TypeVar("Load", bound=Callable[..., Any])
+
+
+def cache_root() -> Path | None:
+    """Where files that can be made again are kept: LEAPCDE_CACHE, else the user's cache directory; None if that is "off"."""
+    asked = os.environ.get("LEAPCDE_CACHE", "")
+    if asked.lower() == "off":
+        return None
+    return Path(asked) if asked else user_cache_path("leapcde", appauthor=False, opinion=False)
 
 
 @contextmanager

@@ -99,6 +99,7 @@ def evaluate(
     file: Annotated[
         Path | None, typer.Argument(help="Newer data with the columns that training saw; default the run's own test data.")
     ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw how often probabilities of classes come true: a PNG file.")] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -106,8 +107,9 @@ def evaluate(
     from leapcde.estimators.run import baseline_metrics
 
     if file is not None:
-        return _evaluate_file(run, file, as_json)
+        return _evaluate_file(run, file, plot, as_json)
     fitted, data = _open(run, data_dir)
+    _plot_reliability(fitted, data.test, plot)
     beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}
     found = {"test": fitted.evaluate(data.test), **beside}
     return print_json(found) if as_json else print_metrics(found)
@@ -149,7 +151,7 @@ def predict(
 def explain(
     run: RunFolder,
     sample: Annotated[list[int] | None, typer.Option(help="Test sample to show; repeatable.")] = None,
-    channel: Annotated[list[str] | None, typer.Option(help="Channel to show; repeatable; default the first four.")] = None,
+    channel: Annotated[list[str] | None, typer.Option(help="Channel to show; repeatable; default the most important.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the pictures; default RUN/explain.")] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -160,7 +162,11 @@ def explain(
 
     fitted, data = _open(run, data_dir)
     files = draw(
-        fitted, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
+        fitted,
+        data.test,
+        out or run / "explain",
+        samples=sample or [0, 1, 2][: len(data.test)],
+        channels=channel or [],
     )
     if as_json:
         return print_json({"files": [str(file) for file in files]})
@@ -210,7 +216,15 @@ def doctor(data_dir: DataDir = None, as_json: Json = False) -> None:
             typer.echo(f"  {key}: {value}")
 
 
-def _evaluate_file(run: Path, file: Path, as_json: bool) -> None:
+def _plot_reliability(fitted: Any, series: Any, path: Path | None) -> None:
+    if path is not None:
+        from leapcde.explain.explanation import reliability_figure
+        from leapcde.explain.plots import save_png
+
+        save_png(reliability_figure(fitted, series)[0], path)
+
+
+def _evaluate_file(run: Path, file: Path, plot: Path | None, as_json: bool) -> None:
     from leapcde.cli.source import load_data
     from leapcde.data.table_file import read_table
     from leapcde.estimators.run import evaluate_new, open_run, told_coverage
@@ -224,6 +238,8 @@ def _evaluate_file(run: Path, file: Path, as_json: bool) -> None:
     except LeapError as error:
         warnings.warn(f"without baselines, which learn from the run's own data: {error.what}", LeapWarning, stacklevel=2)
         data = None
+    if plot is not None:
+        _plot_reliability(estimator.fitted_, estimator._training_series(table, None), plot)
     found, covered = evaluate_new(estimator, table, data)
     if as_json:
         return print_json({**found, "coverage of 90 % intervals": covered})

@@ -9,48 +9,46 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from leapcde.compiled import keep_compiled
 from leapcde.data.columns import Columns, as_trained, one_or_several
-from leapcde.data.inputs import read, times_within
+from leapcde.data.inputs import read
 from leapcde.data.series import Series, counting
-from leapcde.data.split import hold_out, hold_out_groups
-from leapcde.data.windows import FreshWindows
-from leapcde.errors import InputError, LeapWarning
+from leapcde.data.split import Divided, hold_out, hold_out_groups
+from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
-from leapcde.explain.explanation import Explanation, explanation
+from leapcde.explain.filling import some_samples
+from leapcde.explain.looks import LooksInside
+from leapcde.explain.summary import data_sizes, kept_history
 from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel, new_model, train_further
+from leapcde.training.history import History
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import watch_training
+from leapcde.training.track.callbacks import Callbacks
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
 
-
-class Divided(NamedTuple):
-    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
-
-    train: Series
-    validation: Series | None
-    calibration: Series | None
-    fresh: FreshWindows | None = None
+LEARNED = ("history", "n_iter", "stopped", "sizes", "path_error")  # what a file says about a training, besides the model
+AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
 
-class Estimator(BaseEstimator):
+class Estimator(LooksInside, BaseEstimator):
     """What the three estimators share. Abstract: use LeapClassifier, LeapRegressor or LeapForecaster."""
 
     task: str
@@ -61,6 +59,7 @@ class Estimator(BaseEstimator):
     epochs: int | None
     batch_size: int | None
     learning_rate: float | None
+    patience: int | None
     training: dict[str, Any] | TrainConfig | None
     validation: float
     id: str | None
@@ -84,8 +83,7 @@ class Estimator(BaseEstimator):
         groups: Any = None,
         validation: Any = None,
         checkpoint: Path | None = None,
-        on_start: Callable[[dict[str, Any]], None] | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
+        callbacks: Sequence[Any] = (),
     ):
         """Learn from series and their targets.
 
@@ -101,21 +99,21 @@ class Estimator(BaseEstimator):
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
             A file from which a killed training goes on when `fit` is called again with the same data and settings.
-        on_start : callable, optional
-            Called when all input is checked and before the first epoch, with every setting that was chosen.
-        on_epoch : callable, optional
-            Called with the row of each finished epoch.
+        callbacks : sequence of functions or `Callback` objects, optional
+            Called with the row of each finished epoch, and when training starts and ends; see
+            `leapcde.training.track.Callback`. An answer of True ends training cleanly.
 
         Returns
         -------
         self
         """
+        keep_compiled()
         series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        hooks = {"checkpoint": checkpoint, "on_start": on_start, "on_epoch": on_epoch}
-        self._learn(start, config, series, held, fresh=fresh, **hooks)
+        self._learn(start, config, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
+        self._held, self._path_error = some_samples(held), None  # of which `path_error_` is made when it is asked for
         return self
 
     def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None, sample_weight: Any = None):
@@ -172,27 +170,29 @@ class Estimator(BaseEstimator):
         series: Series,
         held: Series | None,
         *,
-        on_start=None,
-        on_epoch=None,
+        callbacks: Sequence[Any] = (),
         **more,
     ) -> None:
+        told = Callbacks(callbacks)
+        self.sizes_ = data_sizes(series, held)
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
             warnings.warn(message, LeapWarning, stacklevel=3)
         held = series if held is None else held
-        if on_start is not None:
-            start.preprocessor.encode_target(np.asarray(held.target))
-            on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
+        start.preprocessor.encode_target(np.asarray(held.target))  # what is wrong with it is found before anything starts
+        told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
         if self.verbose:
             auto.tell_cost(start.name, start.model, series.lengths, config)
-        with watch_training(self.model, config.epochs, start.metric, quiet=not self.verbose) as hooks:
+        quiet = not self.verbose
+        with told.told_of_failure(), watch_training(self.model, config.epochs, start.metric, quiet=quiet) as hooks:
 
-            def follow(row: dict[str, float]) -> None:
-                for hook in (hooks.on_epoch, on_epoch):
-                    if hook is not None:
-                        hook(row)
+            def follow(row: dict[str, float]) -> bool:
+                if hooks.on_epoch is not None:
+                    hooks.on_epoch(row)
+                return told.on_epoch(row)
 
             self._keep(*train_further(start, series, held, config, on_step=hooks.on_step, on_epoch=follow, **more))
+        told.on_end({"stopped": self.stopped_, "failed": False, "best": History(self.history_).best(start.metric)})
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
@@ -204,15 +204,16 @@ class Estimator(BaseEstimator):
         return {**suited, **given}
 
     def _config(self, samples: int) -> TrainConfig:
-        mine = {key: value for key in ("epochs", "batch_size", "learning_rate") if (value := getattr(self, key)) is not None}
+        mine = {key: value for key in AMOUNTS if (value := getattr(self, key)) is not None}
         mine["seed"] = _seed(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
         settings = {**auto.training_options(samples, self.task, self.model), "stop_on": "validation"}
-        try:
-            return TrainConfig(**{**settings, **mine, **(self.training or {})})
-        except TypeError as error:
-            raise InputError(f"training: {error}; it takes the fields of leapcde.TrainConfig") from None
+        given = self.training or {}
+        for name in set(given) - set(TrainConfig.__dataclass_fields__):
+            known = meant(name, TrainConfig.__dataclass_fields__)
+            raise InputError(f"training: no setting {name!r}; {known}it takes the fields of leapcde.TrainConfig")
+        return TrainConfig(**{**settings, **mine, **given})
 
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
@@ -257,6 +258,7 @@ class Estimator(BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
+        keep_compiled()
         series = replace(self._read(X, with_target=False), target=None)
         self.fitted_.preprocessor.check(series)
         return series
@@ -280,7 +282,11 @@ class Estimator(BaseEstimator):
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
         truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
-        return Conformal.learn(truth.reshape(predicted.shape), predicted)
+        return Conformal.learn(truth.reshape(predicted.shape), predicted, self._rough(series))
+
+    def _rough(self, series: Series) -> np.ndarray | None:
+        """How rough what each prediction is made from is, where that says how wide an interval is to be."""
+        return None
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -289,41 +295,12 @@ class Estimator(BaseEstimator):
         series = self._new_series(X)
         return self.fitted_.predict(series)
 
-    def around(self, predicted: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of intervals around predictions that are there already."""
+    def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals around predictions that are there already, of this series."""
         conformal = getattr(self, "conformal_", None)
         if conformal is None:
             raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
-        return conformal.around(predicted, coverage)
-
-    def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
-        """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
-
-        A forecaster whose path goes on ("leap+") answers for times beyond the end too, up to its horizon.
-        `times` is shared (time,) or per sample (sample, time). Without it, the path is read at each sample's own times,
-        and the answer is a list of (time, channel) arrays.
-        """
-        series = self._new_series(X)
-        lengths = series.lengths
-        if times is None:
-            own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
-            found = self.fitted_.path_at(series, own)
-            return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, times_within(series, times, self.fitted_.reach))
-
-    def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
-        """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
-        series = self._new_series(X)
-        return self.fitted_.path(series, queries)
-
-    def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
-        """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
-
-        `of` picks the answer: a class, one of several targets, or (step, channel) of a forecast; by default the predicted
-        class, or the mean.
-        """
-        series = self._new_series(X)
-        return explanation(self.fitted_, series, of=of, steps=steps)
+        return conformal.around(predicted, coverage, self._rough(series))
 
     def permutation_importance(self, X, y=None, *, repeats: int = 5, seed: Any = 0) -> dict[str, tuple[float, float]]:
         """How much the score falls when a channel's observed values are shuffled: {channel: (mean, deviation)}."""
@@ -354,22 +331,36 @@ class Estimator(BaseEstimator):
 
     # Keeping ------------------------------------------------------------------------------------------------------
 
+    def __getstate__(self):
+        """No data goes into a pickle: what is made of it is made first."""
+        if hasattr(self, "fitted_"):
+            _ = self.path_error_
+        return super().__getstate__()
+
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
         check_is_fitted(self, "fitted_")
         params = {key: plain(value) for key, value in self.get_params().items() if key != "verbose"}
         about = {"class": type(self).__name__, "params": params, "window": getattr(self, "window_", None)}
+        about["learned"] = self._learned()
         self.fitted_.save(path, about={"estimator": about}, arrays=self._arrays())
 
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """What a file holds besides the model."""
         conformal = getattr(self, "conformal_", None)
-        return {} if conformal is None else {"conformal": {"errors": conformal.errors}}
+        return {} if conformal is None else {"conformal": conformal.arrays()}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """The other way round."""
-        errors = arrays.get("conformal/['errors']")
-        self.conformal_ = None if errors is None else Conformal(errors)
+    def _learned(self) -> dict[str, Any]:
+        """Fitted attributes that JSON can hold, by their names without the underscore."""
+        found = {name: getattr(self, f"{name}_") for name in LEARNED if hasattr(self, f"{name}_")}
+        return found if "history" not in found else {**found, "history": kept_history(found["history"])}
+
+    def _restore(self, arrays: dict[str, np.ndarray], learned: dict[str, Any]) -> None:
+        """The other way round; older files hold less."""
+        for name in set(LEARNED) & set(learned):
+            setattr(self, "_path_error" if name == "path_error" else f"{name}_", learned[name])
+        errors, usual = (arrays.get(f"conformal/['{name}']") for name in ("errors", "usual"))
+        self.conformal_ = None if errors is None else Conformal(errors, usual)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

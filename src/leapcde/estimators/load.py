@@ -45,7 +45,7 @@ def load(path: Path | str) -> Estimator:
     except ValueError as error:
         raise CheckpointError(f"{path} was written by another version of leapcde ({error})") from None
     made._keep(fitted)
-    made._restore(arrays)
+    made._restore(arrays, kept.get("learned", {}))
     if isinstance(made, LeapForecaster):
         made.window_ = kept.get("window")
     return made

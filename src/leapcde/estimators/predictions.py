@@ -37,7 +37,7 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     said = estimator.fitted_.preprocessor.decode(raw)
     ends: dict[str, Any] = {}
     if coverage is not None and not isinstance(estimator, LeapClassifier):
-        ends = dict(zip(("lower", "upper"), estimator.around(said, coverage), strict=True))
+        ends = dict(zip(("lower", "upper"), estimator.around(said, coverage, series), strict=True))
     name = estimator.id or "id"
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     if isinstance(estimator, LeapForecaster):

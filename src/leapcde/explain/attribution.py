@@ -14,7 +14,7 @@ import numpy as np
 from leapcde.data.batch import Padded
 from leapcde.data.drop import without_empty_rows
 from leapcde.data.series import Series
-from leapcde.errors import InputError
+from leapcde.errors import InputError, meant
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import fit_path
 from leapcde.training.fitted import FittedModel
@@ -32,6 +32,7 @@ class Attribution(NamedTuple):
     static: np.ndarray  # (samples, features)
     change: np.ndarray  # (samples,): the answer minus the answer to a series at the training mean
     unit: str
+    measured: np.ndarray | None = None  # (samples,): that answer minus the answer if nothing had been measured at all
 
 
 def attribute(fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32) -> Attribution:
@@ -45,16 +46,17 @@ def attribute(fitted: FittedModel, series: Series, *, of: Any = None, steps: int
     weights, unit = _answer(fitted, kept, of)
     found = np.full(kept.values.shape, np.nan)
     static, change = np.zeros((len(kept), preprocessor.spec.static)), np.zeros(len(kept))
+    measured = np.zeros(len(kept))
     for bucket in preprocessor.encode(kept):
         for start in range(0, len(bucket.samples), CHUNK):
             part = np.arange(start, min(start + CHUNK, len(bucket.samples)))
             samples = bucket.samples[part]
             obs = jax.tree.map(lambda a, part=part: a[part], bucket.batch.obs)
             answer = checked(_gradients, fitted.model, preprocessor.recipe, obs, jnp.asarray(weights[samples]), steps)
-            each, static[samples], change[samples] = map(np.asarray, answer)
+            each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
             for row, i in zip(each, samples, strict=True):
                 found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
-    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, found), static, change, unit)
+    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, found), static, change, unit, measured)
 
 
 def permutation_importance(
@@ -105,8 +107,8 @@ def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, s
         return _forecast_weights(preprocessor, shape, of)
     classes = list(preprocessor.classes)
     if of is not None and of not in classes:
-        raise InputError(f"no class {of!r}; there are: {', '.join(map(str, classes))}")
-    index = fitted.raw(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
+        raise InputError(f"no class {of!r}; {meant(of, map(str, classes))}there are: {', '.join(map(str, classes))}")
+    index = fitted.new_outputs(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
     chosen = np.eye(len(classes), dtype=np.float32)[index]
     others = (1 - chosen) / (len(classes) - 1)
     unit = 1.0 if fitted.calibration is None else np.float32(fitted.calibration.temperature)
@@ -153,8 +155,11 @@ def _gradients(model, recipe: Recipe, obs: Padded, weights, steps: int):
         return jax.tree.map(jnp.add, sums, found), None
 
     sums, _ = jax.lax.scan(add, (jnp.zeros_like(obs.values), jnp.zeros_like(obs.static)), shares)
-    ends = answer(obs.values, obs.static) - answer(0 * obs.values, 0 * obs.static)
-    return sums[0] * obs.values / steps, sums[1] * obs.static / steps, ends
+    average = answer(0 * obs.values, 0 * obs.static)
+    ends = answer(obs.values, obs.static) - average
+    unseen = _predict(model, recipe, obs._replace(mask=0 * obs.mask), 0 * obs.values, 0 * obs.static)
+    measured = average - jnp.sum(weights * unseen, range(1, weights.ndim))
+    return sums[0] * obs.values / steps, sums[1] * obs.static / steps, ends, measured
 
 
 def _predict(model, recipe: Recipe, obs: Padded, values, static):

@@ -17,7 +17,7 @@ from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import DAMAGE, check_sizes, load_file, names_damage, restore, save_file
 from leapcde.models.base import TASKS, Model
-from leapcde.models.registry import MODELS, build, options_of
+from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.training.config import TrainConfig
 from leapcde.training.loop import Trained, fit
@@ -122,6 +122,10 @@ class FittedModel(Fitted):
     options: dict[str, Any]
     calibration: Calibration | None = None  # of class scores; learned after training, on data that was held out
 
+    def __repr__(self) -> str:  # a dataclass would print every array of the model
+        what = f"{self.preprocessor.task}, {len(self.preprocessor.channels)} channels"
+        return f"FittedModel({self.name!r}, {what}, {count_parameters(self.model):,} parameters)"
+
     def outputs(self, series: Series) -> np.ndarray:
         return self.calibrated(predict(self.model, self.encode(series)))
 
@@ -225,7 +229,7 @@ def train_model(
     recipe: Recipe | None = None,
     config: TrainConfig | None = None,
     checkpoint: Path | None = None,
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], Any] | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[FittedModel, Trained]:
     """Train a model with exactly these settings; nothing is chosen from the data.
@@ -245,7 +249,7 @@ def train_model(
     checkpoint : Path, optional
         Where to keep what is needed to go on after a kill; if the file is there, training goes on from it.
     on_epoch, on_step : callable, optional
-        Called with the row of each finished epoch; with the steps done and all steps of the epoch.
+        Called with the row of each finished epoch, where True ends training; with the steps done and all steps of the epoch.
 
     Returns
     -------
@@ -289,7 +293,7 @@ def train_further(
     config: TrainConfig,
     *,
     checkpoint: Path | None = None,
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], Any] | None = None,
     on_step: Callable[[int, int], None] | None = None,
     fresh: FreshWindows | None = None,
 ) -> tuple[FittedModel, Trained]:
