@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from leapcde.baselines.summary import features
-from leapcde.baselines.trees import Arrays, fit_trees, sums
+from leapcde.baselines.trees import Arrays, fit_forest, fit_trees, means, sums
 from leapcde.data.series import Series
 from leapcde.training.preprocess import Preprocessor
 
@@ -18,6 +18,8 @@ PENALTIES = np.logspace(-3, 4, 8)  # of the ridge; the best on validation is tak
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # of logistic regression: large is free
 MOST = 10_000  # samples that linear baselines learn from: more change little, and they are to take seconds
 FAR = 10.0  # deviations beyond which a number says no more
+BEYOND = 0.25  # of the range of training targets, by which a ridge may leave it: summaries have outliers
+UNSURE = 0.005  # share of every class that a forest adds to what its trees say: half a tree in a hundred
 RARE = np.log(1e-6)  # of a class that training data does not show
 
 
@@ -54,11 +56,14 @@ def ridge_number(train: Series, validation: Series, of: Preprocessor, seed: int)
     train = thinned(train)
     scale = learn_scale(features(train))
     parts = [(scaled(features(part), scale), _target(part, of)) for part in (train, validation)]
-    return {**best_ridge(*parts[0], *parts[1]), **scale}
+    low, high = parts[0][1].min(0), parts[0][1].max(0)
+    room = BEYOND * (high - low)
+    return {**best_ridge(*parts[0], *parts[1]), **scale, "lowest": low - room, "highest": high + room}
 
 
 def linear_number(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    return scaled(features(series), found) @ found["weights"] + found["start"]
+    said = scaled(features(series), found) @ found["weights"] + found["start"]
+    return np.clip(said, found["lowest"], found["highest"])
 
 
 def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
@@ -77,6 +82,31 @@ def trees_for_numbers(train: Series, validation: Series, of: Preprocessor, seed:
 
 def tree_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
     return sums(found, features(series))
+
+
+def forest_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    table, scale = _forest_table(train)
+    return {**fit_forest(table, _target(thinned(train), of), classes=of.spec.output[0], seed=seed), **scale}
+
+
+def forest_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    share = means(found, scaled(features(series), found))
+    return np.log((share + UNSURE) / (1 + UNSURE * share.shape[1]))
+
+
+def forest_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    table, scale = _forest_table(train)
+    return {**fit_forest(table, _target(thinned(train), of)[:, 0], seed=seed), **scale}
+
+
+def forest_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    return means(found, scaled(features(series), found))
+
+
+def _forest_table(train: Series) -> tuple[np.ndarray, Arrays]:
+    table = features(thinned(train))
+    scale = learn_scale(table)
+    return scaled(table, scale), scale
 
 
 def best_ridge(x: np.ndarray, y: np.ndarray, x_val: np.ndarray, y_val: np.ndarray) -> Arrays:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leapcde import DEFAULT_MODEL
+from leapcde import DEFAULT_MODEL, RACE
 from leapcde.cli.options import (
     BatchSize,
     ClassWeight,
     DataDir,
     DatasetOption,
     Drop,
+    Ensemble,
     Epochs,
     Intensity,
     Interpolation,
@@ -31,14 +32,18 @@ from leapcde.cli.options import (
     Patience,
     Penalty,
     Quiet,
+    RacedModel,
     Schedule,
     Seed,
+    TimeLimit,
     command,
     name_values,
     names,
     print_json,
+    print_race,
     print_splits,
     print_table,
+    read_seconds,
 )
 from leapcde.errors import InputError, LeapWarning, choose
 
@@ -71,7 +76,7 @@ Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; noth
 @command(fit_app)
 def fit(
     file: File,
-    model: ModelName = DEFAULT_MODEL,
+    model: RacedModel = RACE,
     out: Out = None,
     id: Id = None,
     time: Time = None,
@@ -94,11 +99,15 @@ def fit(
     interpolation: Interpolation = None,
     intensity: Intensity = False,
     option: ModelOption = None,
+    ensemble: Ensemble = 1,
+    time_limit: TimeLimit = "5m",
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
-    """Train on your own file. What you do not set is chosen from the data's shape; the run folder holds every choice.
+    """Train on your own file: a race of a few models and baselines, unless you name a --model.
+
+    What you do not set is chosen from the data's shape; the run folder holds every choice, and the table of the race.
 
     70 % of the samples train, 15 % choose the weights, 15 % test. Kill it whenever you like, the same command goes on.
 
@@ -109,6 +118,7 @@ def fit(
     asked = file_request(file, id, time, target, values, static, horizon, window, task, drop, time_format)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
+    params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
     training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
     _check_class_weight(class_weight)
     request, data = first_load(asked)
@@ -138,6 +148,8 @@ def train(
     option: ModelOption = None,
     dataset_option: DatasetOption = None,
     data_dir: DataDir = None,
+    ensemble: Ensemble = 1,
+    time_limit: TimeLimit = "5m",
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
@@ -150,6 +162,7 @@ def train(
 
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
+    params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
     training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
     settings = {"training": _given(training), "options": _options(option)}
     _check_class_weight(class_weight)
@@ -243,7 +256,10 @@ def train_run(estimator: Estimator, data: Dataset, request: DataRequest, folder:
     _note_few(data)
     if as_json:
         about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
+        about |= {} if result.race is None else {"race": result.race}
         return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
+    if result.race is not None:
+        print_race(result.race, result.metric)
     print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
     if result.ahead:
         typer.echo(result.ahead)

@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from leapcde.data.columns import Columns, read_columns
 from leapcde.data.read import as_series
 from leapcde.data.series import Series, check, join
-from leapcde.errors import InputError
+from leapcde.errors import InputError, Problems
 
 
 def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_target: bool = True) -> Series:
@@ -91,3 +91,23 @@ def _flat(target: Any) -> Any:
     message = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
     warnings.warn(message, DataConversionWarning, stacklevel=4)  # in scikit-learn's words, for its tools
     return np.asarray(array).ravel()
+
+
+def times_within(series: Series, times: Any, reach: float) -> np.ndarray:
+    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
+    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
+    clock = read_times.times.reshape(len(read_times), -1)
+    if len(clock) not in (1, len(series)):
+        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
+    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
+    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
+    problems = Problems()
+    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
+    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
+        problems.add(
+            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
+            f"{clock[i, -1]:g}"
+        )
+    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
+    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
+    return clock

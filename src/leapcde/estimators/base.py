@@ -20,18 +20,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from leapcde.data.columns import Columns
-from leapcde.data.inputs import read
-from leapcde.data.read import as_series
+from leapcde.data.inputs import read, times_within
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
-from leapcde.errors import InputError, LeapWarning, Problems
+from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
+from leapcde.estimators.several.members import checkpoint_of, fresh_members, known_members, together
+from leapcde.estimators.several.race import needs_name, race
 from leapcde.explain import attribution
 from leapcde.explain.explanation import Explanation, explanation
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
-from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel, new_model, train_further
+from leapcde.training.config import TrainConfig, plain
+from leapcde.training.fitted import Fitted, FittedModel, new_model, train_further
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import note, watch_training
@@ -57,10 +58,13 @@ class Estimator(BaseEstimator):
     time: str | None
     values: Sequence[str] | None
     static: Sequence[str] | None
+    ensemble: int
+    time_limit: float
     warm_start: bool
     seed: Any
     verbose: int
-    fitted_: FittedModel  # what was learned, once trained
+    fitted_: Fitted  # what was learned, once trained
+    race_: list[dict[str, Any]]  # of model "auto": a row for each candidate
     conformal_: Conformal | None
 
     # Fitting ------------------------------------------------------------------------------------------------------
@@ -104,9 +108,7 @@ class Estimator(BaseEstimator):
             held = self._training_series(*given)
         else:
             series, held = self._hold_out(series, self.validation, seed=0)
-        start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
-        self._settle(config, held)
+        race(self, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
 
@@ -119,51 +121,66 @@ class Estimator(BaseEstimator):
         series = self._training_series(X, y, settle=fresh)
         self._check_target(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
-        start, config = self._start(series, once, fresh=fresh, classes=classes)
-        self._learn(start, config, series, series)
-        self._settle(config, None)
+        needs_name(self, "partial_fit")
+        starts = self._start(series, once, fresh=fresh, classes=classes)
+        self._learn(starts, series, series)
+        self._settle(starts[0][1], None)
         return self
 
-    def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
-        """The model from which training starts, and the settings with the weights of its classes."""
-        if fresh:
-            recipe = Recipe(self.interpolation, intensity=self.intensity)
-            options = self._options(series, recipe, config.batch_size)
-            given = tuple(np.asarray([] if classes is None else classes).tolist())
-            settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            start = new_model(series, **settings, classes=given, ahead=self._ahead())
-        else:
-            start = self.fitted_
-        return start, self._weighted(config, start.preprocessor, series)
+    def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
+        """Train what `model` names, on series that are read and split."""
+        starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
+        self._learn(starts, series, held, **hooks)
+        self._settle(starts[0][1], held)
+
+    def _start(
+        self, series: Series, config: TrainConfig, *, fresh: bool, classes=None
+    ) -> list[tuple[FittedModel, TrainConfig]]:
+        """The models from which training starts, one for each member, and the settings with the weights of its classes."""
+        if not fresh:
+            config = self._weighted(config, self.fitted_.preprocessor, series)
+            return known_members(self.fitted_, config, self.ensemble)
+        recipe = Recipe(self.interpolation, intensity=self.intensity)
+        options = self._options(series, recipe, config.batch_size)
+        given = tuple(np.asarray([] if classes is None else classes).tolist())
+        settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
+        start = new_model(series, **settings, classes=given, ahead=self._ahead())
+        return fresh_members(start, self._weighted(config, start.preprocessor, series), self.ensemble)
 
     def _learn(
         self,
-        start: FittedModel,
-        config: TrainConfig,
+        starts: list[tuple[FittedModel, TrainConfig]],
         series: Series,
         held: Series | None,
         *,
+        checkpoint: Path | None = None,
         on_start=None,
         on_epoch=None,
-        **more,
     ) -> None:
+        start, config = starts[0]
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
             warnings.warn(message, LeapWarning, stacklevel=3)
         held = series if held is None else held
         if on_start is not None:
             start.preprocessor.encode_target(np.asarray(held.target))
-            on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
+            train = config.to_json() | ({} if len(starts) == 1 else {"ensemble": len(starts)})
+            on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
         if self.verbose:
             _tell_cost(start, series.lengths, config)
-        with watch_training(self.model, config.epochs, start.metric, quiet=not self.verbose) as hooks:
+        made = []
+        for i, (one, own) in enumerate(starts):
+            title = self.model if len(starts) == 1 else f"{self.model} {i + 1}/{len(starts)}"
+            with watch_training(title, own.epochs, one.metric, quiet=not self.verbose) as hooks:
 
-            def follow(row: dict[str, float]) -> None:
-                for hook in (hooks.on_epoch, on_epoch):
-                    if hook is not None:
-                        hook(row)
+                def follow(row: dict[str, float], shown=hooks.on_epoch) -> None:
+                    for hook in (shown, on_epoch):
+                        if hook is not None:
+                            hook(row)
 
-            self._keep(*train_further(start, series, held, config, on_step=hooks.on_step, on_epoch=follow, **more))
+                more = {"checkpoint": checkpoint_of(checkpoint, i), "on_step": hooks.on_step, "on_epoch": follow}
+                made.append(train_further(one, series, held, own, **more))
+        self._keep(*together(made))
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
@@ -188,10 +205,14 @@ class Estimator(BaseEstimator):
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
 
-    def _settle(self, config: TrainConfig, held: Series | None) -> None:
-        """What is learned after training from the data that was held out; none is where there was too little."""
+    def _settle(self, config: TrainConfig | None, held: Series | None) -> None:
+        """What is learned after training (or after a race) from data that was held out; none is where there was too little."""
 
-    def _keep(self, fitted: FittedModel, trained: Trained | None = None) -> None:
+    def _calibrated(self, baseline: Fitted, held: Series) -> Fitted:
+        """A candidate of a race as it takes part in it."""
+        return baseline
+
+    def _keep(self, fitted: Fitted, trained: Trained | None = None) -> None:
         self.fitted_ = fitted
         if trained is not None:
             self.history_, self.n_iter_, self.stopped_ = trained.history.rows, len(trained.history.rows), trained.stopped
@@ -271,7 +292,7 @@ class Estimator(BaseEstimator):
             own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
             found = self.fitted_.path_at(series, own)
             return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, _times_within(series, times, self.fitted_.reach))
+        return self.fitted_.path_at(series, times_within(series, times, self.fitted_.reach))
 
     def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
         """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
@@ -340,21 +361,6 @@ class Estimator(BaseEstimator):
         return tags
 
 
-def plain(value: Any) -> Any:
-    """Parameters as JSON can hold them; a generator of random numbers, which it cannot, is forgotten."""
-    if isinstance(value, TrainConfig):
-        return {"exactly": value.to_json()}
-    if isinstance(value, Columns):
-        return value.to_json()
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if value is None or isinstance(value, (str, int, float, bool)) else None
-
-
 def _seed(seed: Any) -> int:
     if isinstance(seed, (int, np.integer)) and seed >= 0:
         return int(seed)
@@ -371,23 +377,3 @@ def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> 
             f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
             f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
         )
-
-
-def _times_within(series: Series, times: Any, reach: float) -> np.ndarray:
-    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
-    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
-    clock = read_times.times.reshape(len(read_times), -1)
-    if len(clock) not in (1, len(series)):
-        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
-    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
-    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
-    problems = Problems()
-    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
-    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
-        problems.add(
-            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
-            f"{clock[i, -1]:g}"
-        )
-    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
-    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
-    return clock

@@ -4,6 +4,7 @@ config.json           which data, which settings; written before the first epoch
 training.safetensors  what a killed training goes on from
 model.safetensors     the estimator, as `leapcde.load` reads it
 result.json           metrics by split, baselines, history
+race.csv              of model "auto": how each candidate did; race/ holds them, and what a killed race goes on from
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leapcde import RACE
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
+from leapcde.estimators.several.race import race_csv
 from leapcde.files import json_text, write_text
-from leapcde.models.registry import count_parameters
 from leapcde.training.metrics import better
 from leapcde.training.preprocess import Preprocessor, check_labels
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
+TABLE = "race.csv"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
 
 
@@ -40,6 +43,7 @@ class Result(NamedTuple):
     parameters: int
     seconds: float
     stopped: str
+    race: list[dict[str, Any]] | None = None  # of model "auto": a row for each candidate
 
     @property
     def ahead(self) -> str:
@@ -52,7 +56,7 @@ class Result(NamedTuple):
             return ""
         title = KINDS[self.estimator.task][best[0]].title
         against = f"{best[1]:.4g} against {self.metrics['validation'][self.metric]:.4g}"
-        choice = "the race did not choose it" if self.estimator.model == "auto" else "--model auto may choose it"
+        choice = "the race did not choose it" if self.estimator.model == RACE else "--model auto may choose it"
         return f"A baseline is ahead on validation data: {title}, {self.metric} {against}; {choice}."
 
 
@@ -88,6 +92,8 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
     if folder is not None:
         estimator.save(folder / MODEL)
         write_text(folder / RESULT, json_text(_summary(folder, result, data), indent=2))
+        if result.race is not None:
+            write_text(folder / TABLE, race_csv(result.race))
     return result
 
 
@@ -134,8 +140,9 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
     beside = baseline_metrics(data, fitted.preprocessor)
-    size = count_parameters(fitted.model)
-    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_)
+    size = fitted.parameters
+    raced = estimator.race_ if estimator.model == RACE else None
+    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_, raced)
 
 
 def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
@@ -151,6 +158,7 @@ def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
         "parameters": result.parameters,
         "seconds": result.seconds,
         "stopped": result.stopped,
+        **({} if result.race is None else {"race": result.race}),
         "history": result.estimator.history_,
     }
 

@@ -15,7 +15,7 @@ from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.explain.attribution import Attribution, attribute
 from leapcde.files import atomic, write_text
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Fitted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ class Explanation:
     answer, in the unit that `unit` names. `paths` is what `path` returns, or None for a model without a learned path.
     """
 
-    fitted: FittedModel
+    fitted: Fitted
     series: Series
     predicted: np.ndarray
     attribution: Attribution
@@ -97,15 +97,15 @@ class Explanation:
         return [*parts, report.figure(image, f"What each observation {self.unit} (integrated gradients).")]
 
 
-def explanation(fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32) -> Explanation:
+def explanation(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32) -> Explanation:
     """Explain all samples of a series."""
-    paths = fitted.path(series) if hasattr(fitted.model, "learned_path") else None
+    paths = fitted.path(series) if fitted.has_path else None
     found = attribute(fitted, series, of=of, steps=steps)
     return Explanation(fitted, series, fitted.predict(series), found, paths)
 
 
 def explain(
-    fitted: FittedModel, series: Series, folder: Path, *, samples: Sequence[int] = (0,), channels: Sequence[str] = ()
+    fitted: Fitted, series: Series, folder: Path, *, samples: Sequence[int] = (0,), channels: Sequence[str] = ()
 ) -> list[Path]:
     """Write a PNG for each sample and one self-contained `explain.html`. Returns the files written."""
     _pick_channels(series, channels)
@@ -144,7 +144,7 @@ def _title(series: Series, sample: int) -> str:
     return f"Sample {sample}" if series.ids is None else f"Sample {sample} (id {series.ids[sample]})"
 
 
-def _answer(fitted: FittedModel, series: Series, sample: int, predicted) -> str:
+def _answer(fitted: Fitted, series: Series, sample: int, predicted) -> str:
     if fitted.preprocessor.task == "forecasting":
         return f"Forecast of {len(predicted)} steps for {len(series.channels)} channels."
     truth = "" if series.target is None else f" (true: {series.target[sample]})"
