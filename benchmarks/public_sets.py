@@ -12,20 +12,30 @@ The rule by which they are judged was written down before: docs/decisions/0019-t
 
 from __future__ import annotations
 
+import argparse
 import io
+import json
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from leapcde.baselines.fitted import fit_baselines
 from leapcde.data.dataset import Dataset
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.data.split import split
 from leapcde.datasets._io.ts_file import parse_ts
+from leapcde.ensemble.weigh import BLOCKS
+from leapcde.estimators.load import ESTIMATORS
+from leapcde.estimators.run import run
+from leapcde.files import json_text, write_text
+from leapcde.training.metrics import LOWER_IS_BETTER, measure
 
 RESULTS = Path(__file__).parent.parent / "results" / "public-sets.json"
 SPLITS, DRAWS = 3, 1000
@@ -126,3 +136,97 @@ def in_parts(series: Series, name: str, task: str, seed: int) -> Dataset:
     order = np.random.default_rng(seed).permutation(len(series))
     series = series.take(order)
     return Dataset(name, task, *split(series, labels=np.asarray(series.target) if task == "classification" else None))
+
+
+# Running and judging --------------------------------------------------------------------------------------------------
+
+
+def run_split(series: Series, name: str, task: str, seed: int) -> dict[str, Any]:
+    """The default, trained and tested once on one split, beside every baseline."""
+    data = in_parts(series, name, task, seed)
+    made = ESTIMATORS[task]().set_params(model="auto", seed=seed, time_limit=3600.0)  # a busy machine must not decide
+    if "calibration" in made.get_params():
+        made.set_params(calibration=0.0)
+    began, worked = time.perf_counter(), time.process_time()
+    result = run(made, data)
+    spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
+    fitted = made.fitted_
+    outputs = {"default": fitted.outputs(data.test)}
+    outputs |= {
+        key: one.outputs(data.test) for key, one in fit_baselines(data.train, data.validation, fitted.preprocessor).items()
+    }
+    target = fitted.preprocessor.encode_target(np.asarray(data.test.target))
+    test = {key: measure(task, rows, target)[result.metric] for key, rows in outputs.items()}
+    weights = {row["candidate"]: row["weight"] for row in result.race or []}
+    alone = {row["candidate"]: row.get(result.metric) for row in result.race or []}
+    sizes = [len(part) for part in data.parts.values()]
+    about = {"seed": seed, "samples": sizes, **spent, "weights": weights, "validation": alone}
+    return {**about, "metric": result.metric, "test": test, "against": against(task, outputs, target, result.metric)}
+
+
+def against(task: str, outputs: dict[str, np.ndarray], target: np.ndarray, metric: str) -> dict[str, list[float]]:
+    """How far the default is ahead of each baseline on the test data, and the variance of that (bootstrap)."""
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    lead = lambda key, rows: sign * (score("default", rows) - score(key, rows))
+    score = lambda key, rows: measure(task, outputs[key][rows], target[rows])[metric]
+    blocks = np.array_split(np.arange(len(target)), min(BLOCKS, len(target)) if task == "forecasting" else len(target))
+    rng = np.random.default_rng(0)
+    draws = [np.concatenate([blocks[i] for i in rng.integers(0, len(blocks), len(blocks))]) for _ in range(DRAWS)]
+    found = {}
+    for key in outputs.keys() - {"default"}:
+        drawn = np.array([lead(key, rows) for rows in draws])
+        found[key] = [lead(key, np.arange(len(target))), float(np.nanvar(drawn))]
+    return found
+
+
+def judged(splits: list[dict[str, Any]]) -> dict[str, Any]:
+    """One row of the table: the default against the baseline that is best on the test data, mean over splits."""
+    metric = splits[0]["metric"]
+    mean = lambda key: float(np.mean([one["test"][key] for one in splits]))
+    names = splits[0]["against"].keys()
+    best = (min if metric in LOWER_IS_BETTER else max)(names, key=mean)
+    lead = float(np.mean([one["against"][best][0] for one in splits]))
+    error = float(np.sqrt(np.sum([one["against"][best][1] for one in splits])) / len(splits))
+    return {"metric": metric, "default": mean("default"), "best": best, "baseline": mean(best), "lead": lead, "error": error}
+
+
+def table(found: dict[str, Any]) -> str:
+    """The table of docs/public-sets.md."""
+    lines = ["| half | set | samples | metric | default | best baseline | ahead by | standard error | |", "|" + "---|" * 9]
+    for half, sets in found.items():
+        for name, splits in sets.items():
+            row = judged(splits)
+            word = "ahead" if row["lead"] > row["error"] else "behind" if row["lead"] < -row["error"] else "level"
+            numbers = (
+                f"{row['default']:.4g} | {row['best']} {row['baseline']:.4g} | {row['lead']:+.3g} | {row['error']:.2g} | {word}"
+            )
+            lines.append(f"| {half} | {name} | {sum(splits[0]['samples'])} | {row['metric']} | {numbers} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the packages lie")
+    parser.add_argument("--half", choices=list(SETS), default="development")
+    parser.add_argument("--set", help="one set only")
+    parser.add_argument("--splits", type=int, default=SPLITS)
+    parser.add_argument("--table", action="store_true", help="print the table, run nothing")
+    asked = parser.parse_args()
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if asked.table:
+        return print(table(found))
+    for seed in range(asked.splits):
+        for name, (task, load) in SETS[asked.half].items():
+            done = found.setdefault(asked.half, {}).setdefault(name, [])
+            if asked.set not in (None, name) or any(one["seed"] == seed for one in done):
+                continue
+            done.append(run_split(load(asked.folder), name, task, seed))
+            print(name, seed, done[-1]["test"], f"{done[-1]['cpu_seconds']:.0f} s", flush=True)
+            write_text(
+                RESULTS, json_text({half: {k: v for k, v in sets.items() if v} for half, sets in found.items()}, indent=1)
+            )
+    return None
+
+
+if __name__ == "__main__":
+    main()

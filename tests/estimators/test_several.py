@@ -73,7 +73,7 @@ def test_classes_average_probabilities_and_are_calibrated_together(classes):
     mean = np.mean([softmax(one.outputs(X)) for one in fitted.members], 0)
     np.testing.assert_allclose(softmax(fitted.calibration(np.log(mean))), together.predict_proba(X), rtol=1e-5)
     assert fitted.calibration.temperature != 1 and all(one.calibration is not None for one in fitted.members)
-    assert {len(some) for some in together.predict_set(X[:9], coverage=0.8)} <= {1, 2}
+    assert {len(some) for some in together.predict_set(X, coverage=0.8)} <= {1, 2}
 
 
 @pytest.mark.parametrize("which", ["numbers", "classes"])
@@ -263,7 +263,7 @@ def test_a_race_keeps_to_its_time(short, monkeypatch, tmp_path):
     assert json.loads((tmp_path / "race" / "gru.epochs.json").read_text()) == epochs
     now[0] = 0.0
     short_of_time = LeapRegressor("auto", epochs=50, time_limit=70).fit(X, y, on_epoch=passing)
-    assert [row["why"] for row in short_of_time.race_][-2:] == ["would take about 25 minutes", "no time was left"]
+    assert all(row["why"] == "would take about 24 minutes" for row in short_of_time.race_[-2:])
 
 
 def test_races_that_cannot_be_run(short, monkeypatch):
