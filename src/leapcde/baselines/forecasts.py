@@ -84,6 +84,7 @@ def ridge_on_window(train: Series, validation: Series, of: Preprocessor, seed: i
     x, x_val = (scaled(_window(part, of, shape), scale) for part in (some, judge))
     y, y_val = (_moves(part, of) for part in (some, judge))
     known = ~np.isnan(y)
+    y, known = np.where(known.any(0), y, 0.0), known | ~known.any(0)  # a channel that is not to be forecast
     mean = np.where(known, y, 0.0).sum(0) / np.maximum(known.sum(0), 1)
     found = best_ridge(x, np.where(known, y, mean), x_val, y_val)
     for _ in range(0 if known.all() else GUESSES):  # unknown targets are what was said of them before

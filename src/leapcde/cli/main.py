@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from leapcde.cli.data import data_app
 from leapcde.cli.fit import fit_app
 from leapcde.cli.options import DataDir, Json, Quiet, RunFolder, Seed, command, in_flags, print_json, print_metrics, print_table
 from leapcde.cli.plugins import add_commands
-from leapcde.errors import InputError, LeapError
+from leapcde.errors import InputError, LeapError, LeapWarning
 
 app = typer.Typer(
     help="Learnable paths in neural controlled differential equations, for irregular time series.",
@@ -76,10 +77,19 @@ def demo(
 
 
 @command(app)
-def evaluate(run: RunFolder, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Test a trained run again on its own data, beside the baselines."""
+def evaluate(
+    run: RunFolder,
+    file: Annotated[
+        Path | None, typer.Argument(help="Newer data with the columns that training saw; default the run's own test data.")
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Test a trained run again, on its own data or on newer, beside the baselines."""
     from leapcde.estimators.run import baseline_metrics
 
+    if file is not None:
+        return _evaluate_file(run, file, as_json)
     fitted, data = _open(run, data_dir)
     beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}
     found = {"test": fitted.evaluate(data.test), **beside}
@@ -181,6 +191,28 @@ def doctor(data_dir: DataDir = None, as_json: Json = False) -> None:
         typer.echo(section)
         for key, value in items.items():
             typer.echo(f"  {key}: {value}")
+
+
+def _evaluate_file(run: Path, file: Path, as_json: bool) -> None:
+    from leapcde.cli.source import load_data
+    from leapcde.data.table_file import read_table
+    from leapcde.estimators.run import evaluate_new, open_run, told_coverage
+
+    request, estimator, _ = open_run(run)
+    if request.columns is None:
+        raise InputError(f"this run was trained on {request.data!r}, not on a file; score newer data in Python")
+    table = read_table(file, request.columns)
+    try:
+        data = load_data(request)
+    except LeapError as error:
+        warnings.warn(f"without baselines, which learn from the run's own data: {error.what}", LeapWarning, stacklevel=2)
+        data = None
+    found, covered = evaluate_new(estimator, table, data)
+    if as_json:
+        return print_json({**found, "coverage of 90 % intervals": covered})
+    print_metrics(found)
+    if covered is not None:
+        typer.echo(told_coverage(covered))
 
 
 def _open(run: Path, data_dir: Path | None):

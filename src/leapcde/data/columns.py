@@ -17,7 +17,7 @@ class Columns:
     Parameters
     ----------
     id : str, optional
-        What tells the samples apart.
+        What tells the samples apart; without it, all rows are one.
     time : str, optional
         When each row was observed: numbers or dates.
     target : str, optional
@@ -59,10 +59,10 @@ class Columns:
 
 def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> Series:
     """A long table (pandas or polars) as one `Series`; what is not named otherwise is a channel."""
-    if columns.id is None or columns.time is None:
+    if columns.time is None or (columns.id is None and columns.target is not None):
         raise InputError(
             "a table needs the names of its columns: give id= (what tells the samples apart) and time= to the estimator, "
-            "and target= for what is predicted"
+            "and target= for what is predicted; a single series to be forecast needs no id"
         )
     named = {columns.id, columns.time, columns.target, *columns.static}
     values = columns.values or tuple(str(column) for column in table.columns if str(column) not in named)

@@ -192,3 +192,17 @@ def _filled(shape: tuple[int, ...], there: np.ndarray, seconds: np.ndarray) -> n
     found = np.full(int(np.prod(shape)), np.nan)
     found[there] = seconds
     return found.reshape(shape)
+
+
+SINCE_1970 = 1e8  # seconds, from which times can only be dates
+
+
+def told_time(seconds: float) -> str:
+    """A date where seconds can be nothing else, or the number.
+
+    >>> told_time(1.7e9), told_time(2024.5)
+    ('2023-11-14 22:13:20', '2024.5')
+    """
+    if not abs(seconds) >= SINCE_1970:
+        return f"{seconds:g}"
+    return str(np.datetime64(round(seconds), "s")).replace("T", " ").removesuffix(" 00:00:00")

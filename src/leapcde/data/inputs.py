@@ -29,6 +29,25 @@ def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_
     return as_series(series, target=_flat(target))
 
 
+def sequences(data: Any, *, shortest: int = 0, channels: int | None = None) -> Any:
+    """A single series, in a form that can be nothing else, as a list of one; all else as it is.
+
+    That is a pair (times, values), an array (time,), and an array (time, channel): with so many `channels`, or with
+    fewer columns than the `shortest` series has rows, since they cannot be its times then.
+
+    >>> len(sequences(np.ones((500, 3)), shortest=12)), len(sequences(np.ones((500, 30)), shortest=12))
+    (1, 500)
+    """
+    if isinstance(data, tuple) and len(data) == 2:
+        clock, values = (tuple(np.shape(part)) for part in data)
+        return [data] if len(clock) == 1 and len(values) in (1, 2) and clock[0] == values[0] > 1 else data
+    if isinstance(data, (list, tuple, Series)) or hasattr(data, "columns") or hasattr(data, "dims"):
+        return data
+    shape = getattr(data, "shape", ())
+    single = len(shape) == 1 or (len(shape) == 2 and (shape[1] == channels or shape[1] < shortest))
+    return [data] if single else data
+
+
 def _series(data: Any, columns: Columns, with_target: bool) -> Series:
     if isinstance(data, Series):
         return data
@@ -94,7 +113,11 @@ def _flat(target: Any) -> Any:
 
 
 def times_within(series: Series, times: Any, reach: float) -> np.ndarray:
-    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
+    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on.
+
+    >>> times_within(as_series([([0, 2], [1.0, 2.0])]), [0.5, 1.0], 0.0).tolist()
+    [[0.5, 1.0]]
+    """
     read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
     clock = read_times.times.reshape(len(read_times), -1)
     if len(clock) not in (1, len(series)):

@@ -68,7 +68,7 @@ def as_series(
 def from_table(
     table: Any,
     *,
-    id: str,
+    id: str | None = None,
     time: str,
     values: Sequence[str] | None = None,
     target: str | None = None,
@@ -77,7 +77,8 @@ def from_table(
 ) -> Series:
     """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
 
-    Rows may come in any order. `target` and `static` columns hold one value a sample, repeated on its rows.
+    Rows may come in any order. Without `id`, all rows are one sample. `target` and `static` columns hold one value a
+    sample, repeated on its rows.
     Dates and times become seconds, those with a time zone in UTC; text is read as dates where that can be done in one way
     only, or as `time_format` says ("%d/%m/%Y %H:%M").
 
@@ -88,8 +89,8 @@ def from_table(
     (('hr',), [2, 1], [0, 1])
     """
     problems, cells, row_name = Problems(), table_cells(table), row_names(table)
-    channels = value_columns(list(cells), [id, time, *static, *([target] if target else [])], values)
-    keys = cells[id]
+    channels = value_columns(list(cells), [*([id] if id else []), time, *static, *([target] if target else [])], values)
+    keys = cells[id] if id else np.zeros(len(cells[time]), int)
     clock = seconds_or_numbers(cells[time], f"column {time!r}", problems, time_format=time_format, row_name=row_name)
     if time_format is None and cells[time].dtype.kind in "iuf":
         note_whole_dates(clock, f"column {time!r}")
@@ -103,7 +104,7 @@ def from_table(
     ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
     order = np.lexsort((clock, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])
-    series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids)
+    series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids if id else None)
     where = lambda row: row_name(int(order[row]))
     if labels is not None:
         series = replace(series, target=_one_each(labels[order], series, str(target), problems, where))

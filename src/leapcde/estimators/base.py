@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,22 +23,32 @@ from leapcde.data.columns import Columns
 from leapcde.data.inputs import read, times_within
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
+from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
-from leapcde.estimators.several.members import checkpoint_of, fresh_members, known_members, together
+from leapcde.estimators.several.members import Start, fresh_members, known_members, train_members
 from leapcde.estimators.several.race import needs_name, race
 from leapcde.explain import attribution
 from leapcde.explain.explanation import Explanation, explanation
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig, plain
-from leapcde.training.fitted import Fitted, FittedModel, new_model, train_further
+from leapcde.training.fitted import Fitted, FittedModel, new_model
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import note, watch_training
+from leapcde.training.progress import note
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
+
+
+class Divided(NamedTuple):
+    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
+
+    train: Series
+    validation: Series | None
+    calibration: Series | None
+    fresh: FreshWindows | None = None
 
 
 class Estimator(BaseEstimator):
@@ -98,17 +108,9 @@ class Estimator(BaseEstimator):
         -------
         self
         """
-        series = self._training_series(X, y, settle=True)
-        self._check_target(series)
-        calibration = None
-        if self._calibration():
-            series, calibration = self._hold_out(series, self._calibration(), seed=1)
-        if validation is not None:
-            given = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
-            held = self._training_series(*given)
-        else:
-            series, held = self._hold_out(series, self.validation, seed=0)
-        race(self, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
+        series, held, calibration, fresh = self._divided(X, y, validation)
+        hooks = {"checkpoint": checkpoint, "on_start": on_start, "on_epoch": on_epoch}
+        race(self, series, held, fresh=fresh, **hooks)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
 
@@ -127,15 +129,31 @@ class Estimator(BaseEstimator):
         self._settle(starts[0][1], None)
         return self
 
+    def _divided(self, X, y, validation: Any) -> Divided:
+        """What trains, what chooses the weights, and what calibrates intervals."""
+        series = self._training_series(X, y, settle=True)
+        self._check_target(series)
+        calibration = None
+        if self._calibration():
+            series, calibration = self._hold_out(series, self._calibration(), seed=1)
+        if validation is None:
+            series, held = self._hold_out(series, self.validation, seed=0)
+        else:
+            held = self._given(validation)
+        return Divided(series, held, calibration)
+
+    def _given(self, validation: Any) -> Series:
+        """Validation data as `fit` takes it."""
+        pair = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
+        return self._training_series(*pair)
+
     def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
         """Train what `model` names, on series that are read and split."""
         starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self._learn(starts, series, held, **hooks)
         self._settle(starts[0][1], held)
 
-    def _start(
-        self, series: Series, config: TrainConfig, *, fresh: bool, classes=None
-    ) -> list[tuple[FittedModel, TrainConfig]]:
+    def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> list[Start]:
         """The models from which training starts, one for each member, and the settings with the weights of its classes."""
         if not fresh:
             config = self._weighted(config, self.fitted_.preprocessor, series)
@@ -145,17 +163,19 @@ class Estimator(BaseEstimator):
         given = tuple(np.asarray([] if classes is None else classes).tolist())
         settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
         start = new_model(series, **settings, classes=given, ahead=self._ahead())
+        start = replace(start, preprocessor=self._learned(start.preprocessor))
         return fresh_members(start, self._weighted(config, start.preprocessor, series), self.ensemble)
 
     def _learn(
         self,
-        starts: list[tuple[FittedModel, TrainConfig]],
+        starts: list[Start],
         series: Series,
         held: Series | None,
         *,
         checkpoint: Path | None = None,
         on_start=None,
         on_epoch=None,
+        fresh: FreshWindows | None = None,
     ) -> None:
         start, config = starts[0]
         if held is None and self.validation:
@@ -168,19 +188,8 @@ class Estimator(BaseEstimator):
             on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
         if self.verbose:
             _tell_cost(start, series.lengths, config)
-        made = []
-        for i, (one, own) in enumerate(starts):
-            title = self.model if len(starts) == 1 else f"{self.model} {i + 1}/{len(starts)}"
-            with watch_training(title, own.epochs, one.metric, quiet=not self.verbose) as hooks:
-
-                def follow(row: dict[str, float], shown=hooks.on_epoch) -> None:
-                    for hook in (shown, on_epoch):
-                        if hook is not None:
-                            hook(row)
-
-                more = {"checkpoint": checkpoint_of(checkpoint, i), "on_step": hooks.on_step, "on_epoch": follow}
-                made.append(train_further(one, series, held, own, **more))
-        self._keep(*together(made))
+        quiet = not self.verbose
+        self._keep(*train_members(starts, series, held, checkpoint=checkpoint, on_epoch=on_epoch, fresh=fresh, quiet=quiet))
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
@@ -201,6 +210,10 @@ class Estimator(BaseEstimator):
             return TrainConfig(**{**settings, **mine, **(self.training or {})})
         except TypeError as error:
             raise InputError(f"training: {error}; it takes the fields of leapcde.TrainConfig") from None
+
+    def _learned(self, preprocessor: Preprocessor) -> Preprocessor:
+        """What was learned of the training data, with what only the estimator knows."""
+        return preprocessor
 
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
@@ -263,7 +276,8 @@ class Estimator(BaseEstimator):
 
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
-        return Conformal.learn(np.asarray(series.target, float).reshape(predicted.shape), predicted)
+        truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
+        return Conformal.learn(truth.reshape(predicted.shape), predicted)
 
     # Answering ----------------------------------------------------------------------------------------------------
 

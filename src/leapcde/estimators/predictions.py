@@ -64,6 +64,6 @@ def _forecasts(estimator: LeapForecaster, name: str, ids: np.ndarray, said: np.n
     when = ("step", np.arange(1, rows + 1)) if in_steps(horizon) else ("after", np.asarray(horizon))
     table = pd.DataFrame({name: np.repeat(ids, rows), when[0]: np.tile(when[1], samples)})
     for suffix, values in {"": said, **{f" {end}": values for end, values in ends.items()}}.items():
-        for c, channel in enumerate(estimator.fitted_.preprocessor.channels):
+        for c, channel in enumerate(estimator.fitted_.preprocessor.forecast):
             table[f"{channel}{suffix}"] = values[:, :, c].ravel()
     return table

@@ -10,6 +10,7 @@ race.csv              of model "auto": how each candidate did; race/ holds them,
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from leapcde.training.preprocess import Preprocessor, check_labels
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 TABLE = "race.csv"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
+NEAR = 0.03  # how far from it needs no explanation
 
 
 class Result(NamedTuple):
@@ -87,7 +89,7 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
             _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
 
     checkpoint = None if folder is None else folder / TRAINING
-    estimator.fit(data.train, validation=data.validation, checkpoint=checkpoint, on_start=start)
+    estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, on_start=start)
     result = _judged(estimator, data)
     if folder is not None:
         estimator.save(folder / MODEL)
@@ -117,6 +119,43 @@ def open_run(folder: Path) -> tuple[DataRequest, Estimator, dict[str, Any]]:
     return request, load(folder / MODEL), settings
 
 
+def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) -> tuple[dict[str, Any], float | None]:
+    """Metrics on new data with targets, of the model and of baselines that learned from the run's own `data`; and how often
+    intervals that promise 90 % hold the truth, where there are any."""
+    series = estimator._training_series(table, None)
+    estimator._check_target(series)
+    fitted = estimator.fitted_
+    outputs = fitted.outputs(replace(series, target=None))
+    found = {"model": fitted.judge(outputs, series)}
+    if data is not None:
+        beside = fit_baselines(data.train, data.validation, fitted.preprocessor)
+        found |= {name: one.evaluate(series) for name, one in beside.items()}
+    conformal = getattr(estimator, "conformal_", None)
+    if conformal is None:
+        return found, None
+    truth = fitted.preprocessor.asked(np.asarray(series.target, float))
+    return found, coverage_of(conformal, truth, fitted.preprocessor.decode(outputs))
+
+
+def coverage_of(conformal: Conformal, truth: np.ndarray, said: np.ndarray) -> float:
+    """How often intervals that promise 90 % hold the truth."""
+    low, high = conformal.around(said, COVERAGE)
+    return float(np.mean(((low <= truth) & (truth <= high))[~np.isnan(truth)]))
+
+
+def told_coverage(covered: float) -> str:
+    """What intervals held, in words; and why, if it is not what they promise.
+
+    >>> told_coverage(0.9)
+    '90 % intervals hold 90.0 % of the values tested'
+    """
+    said = f"{COVERAGE:.0%} intervals hold {covered:.1%} of the values tested".replace("%", " %")
+    if abs(covered - COVERAGE) <= NEAR:
+        return said
+    larger, width = ("larger", "narrow") if covered < COVERAGE else ("smaller", "wide")
+    return f"{said}: too {width}, because errors are {larger} there than on the data from which intervals were learned"
+
+
 def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dict[str, dict[str, float]]]:
     """Metrics of the baselines by name and split: what needs no neural network, and seconds."""
     parts = {"validation": data.validation, "test": data.test}
@@ -131,12 +170,10 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
     if data.task != "classification":
-        truth = {name: np.asarray(part.target, float) for name, part in parts.items()}
+        truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
         estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"])
-        low, high = estimator.conformal_.around(said["test"], COVERAGE)
-        there = ~np.isnan(truth["test"])
-        covered = float(np.mean(((low <= truth["test"]) & (truth["test"] <= high))[there]))
+        covered = coverage_of(estimator.conformal_, truth["test"], said["test"])
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
     beside = baseline_metrics(data, fitted.preprocessor)

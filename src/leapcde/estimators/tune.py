@@ -156,7 +156,7 @@ def _try(trial: optuna.Trial, estimator: Estimator, data: Dataset, metric: str) 
     with warnings.catch_warnings():
         if trial.number:
             warnings.simplefilter("ignore", LeapWarning)  # said once, in the first trial
-        estimator.fit(data.train, validation=data.validation, on_epoch=report)
+        estimator.fit(data.to_fit, validation=data.validation, on_epoch=report)
     return History(estimator.history_).best(metric)[metric]
 
 

@@ -128,13 +128,16 @@ def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
 
 def _forecast_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
     if of is None:
-        return np.full(shape, 1 / np.prod(shape[1:]), np.float32), "added to the mean of the standardised forecast"
+        asked = np.isin(np.arange(shape[2]), preprocessor.targets or np.arange(shape[2]))
+        weights = np.broadcast_to(asked / (shape[1] * asked.sum()), shape).astype(np.float32)
+        return weights, "added to the mean of the standardised forecast"
     try:
         step, channel = of
-        c = preprocessor.channels.index(channel) if isinstance(channel, str) else range(len(preprocessor.channels))[channel]
+        name = channel if isinstance(channel, str) else preprocessor.forecast[channel]
+        c = preprocessor.channels.index(preprocessor.forecast[preprocessor.forecast.index(name)])
         k = range(shape[1])[step]
     except (TypeError, ValueError, IndexError):
-        names = ", ".join(preprocessor.channels)
+        names = ", ".join(preprocessor.forecast)
         raise InputError(f"of={of!r}: give (step from 0 to {shape[1] - 1}, channel); channels are: {names}") from None
     weights = np.zeros(shape, np.float32)
     weights[:, k, c] = preprocessor.scaler.std[c]

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from leapcde.data.series import Series
+from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import load_file, restore, save_file
 from leapcde.models.base import TASKS, Model
@@ -328,11 +329,18 @@ def train_further(
     checkpoint: Path | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     on_step: Callable[[int, int], None] | None = None,
+    fresh: FreshWindows | None = None,
 ) -> tuple[FittedModel, Trained]:
-    """Train from the weights and with the preprocessor of `start`, by a fresh optimiser; see `train_model`."""
+    """Train from the weights and with the preprocessor of `start`, by a fresh optimiser; see `train_model`.
+
+    `fresh` gives other windows in every epoch than those of `train`, which start the model.
+    """
     preprocessor = start.preprocessor
     encoded = start.encode(train), start.encode(validation)
-    hooks = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
+    hooks: dict[str, Any] = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
+    if fresh is not None:  # always in one group of one length, so that nothing is compiled again
+        shape = {"round_to": fresh.length, "waste": np.inf}
+        hooks["renewed"] = lambda epoch: preprocessor.encode(fresh(config.seed, epoch), **shape)
     trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, recipe=preprocessor.recipe, **hooks)
     return replace(start, model=trained.model, calibration=None), trained
 

@@ -1,7 +1,7 @@
 """Training (the paper's Algorithm 1): minimise L = L_task + L_Y on the training data, keep the best on validation.
 
 A run is a function of (model, data, config): the same seed gives the same bits, also when the process was killed and
-resumed. What varies from epoch to epoch (order, noise, rate) is computed from the epoch's number and the history,
+resumed. What varies from epoch to epoch (order, noise, rate, windows) is computed from the epoch's number and the history,
 so a checkpoint holds weights, optimiser state and history, and nothing else.
 """
 
@@ -52,8 +52,12 @@ def fit(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     on_step: Callable[[int, int], None] | None = None,
     checkpoint: Path | None = None,
+    renewed: Callable[[int], list[Bucket]] | None = None,
 ) -> Trained:
-    """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there."""
+    """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there.
+
+    `renewed` gives the training data of an epoch by its number, where it is not the same in all.
+    """
     step, state = make_step(model.started([bucket.batch for bucket in train]), task, train, config, recipe)
     best = state.params
     history, halvings = History(), 0
@@ -63,7 +67,8 @@ def fit(
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
         began, worked = time.perf_counter(), time.process_time()
-        new, row = _epoch(step, config, state, train, history, halvings, on_step)
+        data = train if renewed is None else renewed(len(history.rows))
+        new, row = _epoch(step, config, state, data, history, halvings, on_step)
         if row is None:
             halvings += 1
             if halvings > MOST_HALVINGS:

@@ -32,10 +32,20 @@ class Preprocessor:
     classes: tuple[Any, ...] = ()
     target_mean: float = 0.0  # regression only
     target_std: float = 1.0
+    targets: tuple[int, ...] = ()  # channels that are forecast, all if none are named; the others' future trains nothing
 
     @property
     def task(self) -> str:
         return self.spec.task
+
+    @property
+    def forecast(self) -> tuple[str, ...]:
+        """Names of the channels that are forecast."""
+        return tuple(self.channels[c] for c in self.targets) or self.channels
+
+    def asked(self, values: np.ndarray) -> np.ndarray:
+        """Of (sample, step, channel), the channels that are forecast; anything else as it is."""
+        return values[:, :, list(self.targets)] if self.targets else values
 
     @property
     def recipe(self) -> Recipe:
@@ -103,7 +113,7 @@ class Preprocessor:
         if self.task == "classification":
             return np.array(self.classes)[raw.argmax(-1)]
         if self.task == "forecasting":
-            return self.scaler.unscale(raw)
+            return self.asked(self.scaler.unscale(raw))
         return raw[:, 0].astype(float) * self.target_std + self.target_mean
 
     def check(self, series: Series) -> None:
@@ -123,13 +133,15 @@ class Preprocessor:
             raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
 
     def to_json(self) -> dict[str, Any]:
-        own = {key: getattr(self, key) for key in ("channels", "classes", "target_mean", "target_std")}
+        names = ("channels", "classes", "target_mean", "target_std", *(["targets"] if self.targets else []))
+        own = {key: getattr(self, key) for key in names}
         return {**own, "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
         parts = {"scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
-        return cls(**{**data, **parts, "channels": tuple(data["channels"]), "classes": tuple(data["classes"])})
+        lists = {key: tuple(data[key]) for key in ("channels", "classes", "targets") if key in data}
+        return cls(**{**data, **parts, **lists})
 
 
 def check_labels(target: np.ndarray, classes: Collection[Any]) -> None:

@@ -22,6 +22,7 @@ import pandas as pd
 from leapcde import RACE
 from leapcde.baselines.fitted import baselines_for, fit_baseline
 from leapcde.data.series import Series
+from leapcde.data.windows import FreshWindows
 from leapcde.ensemble.fitted import FittedEnsemble, restore_fitted
 from leapcde.ensemble.weigh import losses, standard_error, weigh
 from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
@@ -76,13 +77,22 @@ def needs_name(estimator: Estimator, what: str) -> None:
         raise InputError(f"{what} needs a model by its name: model='auto' is a race of several, which starts anew each time")
 
 
-def race(estimator: Estimator, series: Series, held: Series | None, *, checkpoint=None, on_start=None, on_epoch=None) -> None:
+def race(
+    estimator: Estimator,
+    series: Series,
+    held: Series | None,
+    *,
+    checkpoint: Path | None = None,
+    on_start: Callable[[dict[str, Any]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    fresh: FreshWindows | None = None,
+) -> None:
     """Train an estimator: the model that it names, or all candidates if it is to be raced for."""
     if estimator.model != RACE:
-        return estimator._train(series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
+        return estimator._train(series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch, fresh=fresh)
     _check(estimator)
     folder = None if checkpoint is None else checkpoint.with_name(FOLDER)
-    course = Course(estimator, series, held, folder, on_epoch)
+    course = Course(estimator, series, held, folder, {"on_epoch": on_epoch, "fresh": fresh})
     if on_start is not None:
         on_start(course.settings())
     entries = course.run()
@@ -93,13 +103,14 @@ def race(estimator: Estimator, series: Series, held: Series | None, *, checkpoin
 class Course:
     """One race as it goes."""
 
-    def __init__(self, estimator: Estimator, series: Series, held: Series | None, folder: Path | None, on_epoch):
-        self.estimator, self.series, self.held, self.folder, self.on_epoch = estimator, series, held, folder, on_epoch
+    def __init__(self, estimator: Estimator, series: Series, held: Series | None, folder: Path | None, hooks: dict[str, Any]):
+        self.estimator, self.series, self.held, self.folder, self.hooks = estimator, series, held, folder, hooks
         self.used = 0.0  # seconds, those of an earlier start included
         recipe = Recipe(estimator.interpolation, intensity=estimator.intensity)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeapWarning)  # the first model will say it
-            self.preprocessor = Preprocessor.learn(series, estimator.task, recipe, (), estimator._ahead())
+            found = Preprocessor.learn(series, estimator.task, recipe, (), estimator._ahead())
+        self.preprocessor = estimator._learned(found)
         if held is not None:
             self.preprocessor.encode_target(np.asarray(held.target))
 
@@ -172,13 +183,14 @@ class Course:
         def follow(row: dict[str, float]) -> None:
             if clock is not None:
                 clock(row)
-            if self.on_epoch is not None:
-                self.on_epoch(row)
+            if self.hooks["on_epoch"] is not None:
+                self.hooks["on_epoch"](row)
 
         with warnings.catch_warnings():
             if not first:
                 warnings.simplefilter("ignore", LeapWarning)  # said by the first
-            made._train(self.series, self.held, checkpoint=self._file(one.name, "training.safetensors"), on_epoch=follow)
+            file = self._file(one.name, "training.safetensors")
+            made._train(self.series, self.held, checkpoint=file, **{**self.hooks, "on_epoch": follow})
         return made
 
     # What lies in the folder ----------------------------------------------------------------------------------------
