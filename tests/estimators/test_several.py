@@ -322,3 +322,22 @@ def test_mistakes_about_races_write_nothing(tmp_path, flags, message):
     path, out = table_file(tmp_path), tmp_path / "run"
     answer = command("fit", path, "--id", "id", "--time", "t", "--target", "label", "--out", out, *flags)
     assert answer.code == 2 and message in answer.err and not out.exists()
+
+
+def test_models_are_compared_on_a_file(tmp_path):
+    path, out = table_file(tmp_path), tmp_path / "compared"
+    given = ["compare", path, "--id", "id", "--time", "t", "--target", "label", "--epochs", "1", "--out", out]
+    answer = command(*given, "--models", "gru,lstm", "--json").json
+    assert list(answer["models"]) == ["gru", "lstm"] and "boosted-trees" in answer["baselines"]
+    before = (out / "gru-0" / "result.json").stat().st_mtime_ns
+    text = command(*given, "--models", "gru,lstm").out
+    assert "validation auroc" in text and "logistic-regression" in text
+    assert (out / "gru-0" / "result.json").stat().st_mtime_ns == before  # finished runs stay
+    assert (
+        answer["models"]["gru"]["test"]["auroc"]
+        == json.loads((out / "gru-0" / "result.json").read_text())["metrics"]["test"]["auroc"]
+    )
+    path.write_text(path.read_text().replace("up", "upwards"))
+    assert "other data" in command(*given, "--models", "gru").err
+    wrong = command(*given[:-1], tmp_path / "nowhere", "--models", "gru,leep")
+    assert wrong.code == 2 and "leep" in wrong.err and not (tmp_path / "nowhere").exists()

@@ -316,7 +316,7 @@ def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: l
 
 
 def file_request(
-    file: Path, id, time, target, values, static, horizon, window, task, drop, time_format, split, stride, known
+    file: Path, id, time, target, values, static, horizon, window, task, drop, time_format, split=None, stride=None, known=""
 ) -> DataRequest:
     """A file with named columns."""
     from leapcde.data.columns import Columns
