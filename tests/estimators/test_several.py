@@ -11,17 +11,21 @@ import pytest
 
 import leapcde
 from command import leapcde as command
+from leapcde.data.dataset import Dataset
 from leapcde.data.read import as_series
+from leapcde.data.series import join
 from leapcde.ensemble.fitted import FittedEnsemble, mix
 from leapcde.ensemble.weigh import losses, standard_error, weigh
 from leapcde.errors import CheckpointError, InputError, TrainingError
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
+from leapcde.estimators.run import run
 from leapcde.estimators.several import race as racing
 from leapcde.estimators.several.members import member_seeds
 from leapcde.estimators.several.race import Candidate
 from leapcde.files import load_file, save_file
+from leapcde.training.history import History
 from leapcde.training.metrics import softmax
 
 TINY = {"options": {"hidden": 4}, "epochs": 2}
@@ -322,6 +326,48 @@ def test_mistakes_about_races_write_nothing(tmp_path, flags, message):
     path, out = table_file(tmp_path), tmp_path / "run"
     answer = command("fit", path, "--id", "id", "--time", "t", "--target", "label", "--out", out, *flags)
     assert answer.code == 2 and message in answer.err and not out.exists()
+
+
+def in_thirds(count: int = 90) -> Dataset:
+    X, y = walks(count)
+    X = replace(X, target=y)
+    return Dataset("walks", "regression", *(X.take(np.arange(i, count, 3)) for i in range(3)))
+
+
+def test_a_final_model_has_seen_everything_and_the_test_has_not(tmp_path):
+    data, one = in_thirds(), lambda: LeapRegressor("gru", options={"hidden": 4}, epochs=3, calibration=0.0)
+    tested, made = run(one(), data), one()
+    found = run(made, data, folder=tmp_path / "run", final=True)
+    assert found.metrics == tested.metrics and json.loads((tmp_path / "run" / "result.json").read_text())["final"]
+    everything = join(list(data.parts.values()))
+    best = History(made.history_).best("mse")["epoch"] + 1
+    oracle = one().set_params(epochs=int(best)).fit(everything, validation=everything)
+    assert (
+        made.predict(data.test).tolist() == oracle.predict(data.test).tolist() != tested.estimator.predict(data.test).tolist()
+    )
+    assert leapcde.load(tmp_path / "run").predict(data.test).tolist() == made.predict(data.test).tolist()
+    low, _ = made.predict_interval(data.test)
+    assert np.isfinite(low).all()  # by the errors of the honest split
+
+
+def test_a_final_race_keeps_its_choice(short):
+    data, made = in_thirds(), LeapRegressor("auto", epochs=1, calibration=0.0)
+    before = run(made, data)
+    strength = made.fitted_.arrays["strength"]
+    again = LeapRegressor("auto", epochs=1, calibration=0.0)
+    after = run(again, data, final=True)
+    assert after.metrics == before.metrics and again.fitted_.name == "ridge" and again.fitted_.arrays["strength"] == strength
+    assert again.fitted_.preprocessor.target_mean == pytest.approx(float(np.mean(join(list(data.parts.values())).target)))
+    assert not np.array_equal(again.fitted_.arrays["weights"], made.fitted_.arrays["weights"])
+
+
+def test_a_final_run_is_not_tested_on_what_it_has_seen(short, tmp_path):
+    path, out = table_file(tmp_path), tmp_path / "run"
+    answer = command("fit", path, "--id", "id", "--time", "t", "--target", "label", "--epochs", "1", "--out", out, "--final")
+    assert answer.code == 0 and "trained again on all data after the test" in answer.out, answer
+    again = command("evaluate", out)
+    assert again.code == 2 and "its test data among it" in again.err
+    assert command("predict", out, path).code == 0
 
 
 def test_models_are_compared_on_a_file(tmp_path):

@@ -21,7 +21,7 @@ class Kind(NamedTuple):
     """How a baseline learns, and how it answers in the words of a preprocessor: class scores, or standardised values."""
 
     title: str
-    learn: Callable[[Series, Series, Preprocessor, int], Arrays]
+    learn: Callable[..., Arrays]  # of training data, validation data, a preprocessor and a seed
     answer: Callable[[Series, Preprocessor, Arrays], np.ndarray]
 
 
@@ -111,6 +111,13 @@ def fit_baseline(name: str, train: Series, validation: Series, preprocessor: Pre
     kinds = KINDS[preprocessor.task]
     choose("baseline", name, kinds)
     return Baseline(preprocessor, name, kinds[name].learn(train, validation, preprocessor, seed))
+
+
+def refit_baseline(old: Baseline, everything: Series, preprocessor: Preprocessor, *, seed: int = 0) -> Baseline:
+    """A baseline that learns again from all data, with the strength and the calibration that it has."""
+    kept = {"strengths": (float(old.arrays["strength"]),)} if "strength" in old.arrays else {}
+    arrays = KINDS[preprocessor.task][old.name].learn(everything, everything, preprocessor, seed, **kept)
+    return Baseline(preprocessor, old.name, arrays, calibration=old.calibration)
 
 
 def fit_baselines(train: Series, validation: Series, preprocessor: Preprocessor, *, seed: int = 0) -> dict[str, Baseline]:

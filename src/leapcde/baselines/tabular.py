@@ -36,12 +36,14 @@ def constant(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
     return np.broadcast_to(found["answer"], (len(series), *found["answer"].shape)).copy()
 
 
-def logistic(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+def logistic(train: Series, validation: Series, of: Preprocessor, seed: int, strengths=STRENGTHS) -> Arrays:
     """With the strength that is best on the validation data."""
     train = thinned(train)
     scale = learn_scale(features(train))
     x, y = scaled(features(train), scale), _target(train, of)
-    tried = [{**_logistic(x, y, of.spec.output[0], strength), **scale} for strength in STRENGTHS]
+    tried = [
+        {**_logistic(x, y, of.spec.output[0], strength), **scale, "strength": np.array(strength)} for strength in strengths
+    ]
     truth = _target(validation, of)
     loss = lambda found: -float(np.mean(linear_classes(validation, of, found)[np.arange(len(truth)), truth]))
     return min(tried, key=loss)
@@ -51,14 +53,14 @@ def linear_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarra
     return log_softmax(scaled(features(series), found) @ found["weights"] + found["start"], axis=1)
 
 
-def ridge_number(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+def ridge_number(train: Series, validation: Series, of: Preprocessor, seed: int, strengths=PENALTIES) -> Arrays:
     """With the penalty that is best on the validation data."""
     train = thinned(train)
     scale = learn_scale(features(train))
     parts = [(scaled(features(part), scale), _target(part, of)) for part in (train, validation)]
     low, high = parts[0][1].min(0), parts[0][1].max(0)
     room = BEYOND * (high - low)
-    return {**best_ridge(*parts[0], *parts[1]), **scale, "lowest": low - room, "highest": high + room}
+    return {**best_ridge(*parts[0], *parts[1], strengths), **scale, "lowest": low - room, "highest": high + room}
 
 
 def linear_number(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -109,16 +111,16 @@ def _forest_table(train: Series) -> tuple[np.ndarray, Arrays]:
     return scaled(table, scale), scale
 
 
-def best_ridge(x: np.ndarray, y: np.ndarray, x_val: np.ndarray, y_val: np.ndarray) -> Arrays:
+def best_ridge(x: np.ndarray, y: np.ndarray, x_val: np.ndarray, y_val: np.ndarray, penalties=PENALTIES) -> Arrays:
     """Ridge regression of all columns of y at once, by the penalty that is best on validation data."""
     x, y = x.astype(float), y.astype(float)
     mean, start = x.mean(0), y.mean(0)
     sizes, axes = np.linalg.eigh((x - mean).T @ (x - mean))
     turned = axes.T @ ((x - mean).T @ (y - start))
-    tried = [axes @ (turned / (np.maximum(sizes, 0.0) + penalty)[:, None]) for penalty in PENALTIES]
-    error = lambda weights: float(np.nanmean(((x_val - mean) @ weights + start - y_val) ** 2))
-    weights = min(tried, key=error)
-    return {"weights": weights, "start": start - mean @ weights}
+    tried = [axes @ (turned / (np.maximum(sizes, 0.0) + penalty)[:, None]) for penalty in penalties]
+    errors = [float(np.nanmean(((x_val - mean) @ weights + start - y_val) ** 2)) for weights in tried]
+    best = int(np.argmin(errors))
+    return {"weights": tried[best], "start": start - mean @ tried[best], "strength": np.array(penalties[best])}
 
 
 def learn_scale(table: np.ndarray) -> Arrays:

@@ -21,6 +21,7 @@ from leapcde.cli.options import (
     Drop,
     Ensemble,
     Epochs,
+    Final,
     Intensity,
     Interpolation,
     Json,
@@ -117,6 +118,7 @@ def fit(
     option: ModelOption = None,
     ensemble: Ensemble = 1,
     time_limit: TimeLimit = "5m",
+    final: Final = False,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
@@ -142,7 +144,7 @@ def fit(
     estimator = make_estimator(
         data.task, model, request, class_weight, training=_given(training), options=_options(option), **_given(params)
     )
-    train_run(estimator, data, request, out or Path("runs") / f"{file.stem}-{model}-{seed}", as_json=as_json)
+    train_run(estimator, data, request, out or Path("runs") / f"{file.stem}-{model}-{seed}", final=final, as_json=as_json)
 
 
 @command(fit_app)
@@ -167,6 +169,7 @@ def train(
     data_dir: DataDir = None,
     ensemble: Ensemble = 1,
     time_limit: TimeLimit = "5m",
+    final: Final = False,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
@@ -190,7 +193,7 @@ def train(
     request, loaded = first_load(asked)
     estimator = make_estimator(loaded.task, model, request, class_weight, **settings, **_given(params))
     folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
-    train_run(estimator, loaded, request, folder, as_json=as_json)
+    train_run(estimator, loaded, request, folder, final=final, as_json=as_json)
 
 
 @command(fit_app)
@@ -270,16 +273,18 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     return made.set_params(calibration=0.0) if "calibration" in made.get_params() else made
 
 
-def train_run(estimator: Estimator, data: Dataset, request: DataRequest, folder: Path, *, as_json: bool) -> None:
+def train_run(
+    estimator: Estimator, data: Dataset, request: DataRequest, folder: Path, *, as_json: bool, final: bool = False
+) -> None:
     """Train a run, and print its numbers."""
-    from leapcde.estimators.run import run, told_coverage
+    from leapcde.estimators.run import FINAL, run, told_coverage
 
-    result = run(estimator, data, request=request, folder=folder)
+    result = run(estimator, data, request=request, folder=folder, final=final)
     _note_few(data)
     if as_json:
         about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
         about |= {"split": data.options.get("split"), "coverage of 90 % intervals": result.coverage}
-        about |= {} if result.race is None else {"race": result.race}
+        about |= {"final": final} | ({} if result.race is None else {"race": result.race})
         return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
     if "split" in data.options and request.columns is not None:
         typer.echo(f"split: {data.options['split']}")
@@ -288,8 +293,9 @@ def train_run(estimator: Estimator, data: Dataset, request: DataRequest, folder:
     print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
     if result.coverage is not None:
         typer.echo(told_coverage(result.coverage))
-    if result.ahead:
-        typer.echo(result.ahead)
+    for line in (result.ahead, FINAL if final else ""):
+        if line:
+            typer.echo(line)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
 
 

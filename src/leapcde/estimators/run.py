@@ -19,10 +19,12 @@ import numpy as np
 from leapcde import RACE
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
+from leapcde.data.series import join
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
+from leapcde.estimators.several.final import refit
 from leapcde.estimators.several.race import race_csv
 from leapcde.files import json_text, write_text
 from leapcde.training.metrics import better
@@ -30,6 +32,7 @@ from leapcde.training.preprocess import Preprocessor, check_labels
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 TABLE = "race.csv"
+FINAL = "the model was trained again on all data after the test; the metrics are those of the model before that"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
 NEAR = 0.03  # how far from it needs no explanation
 
@@ -62,7 +65,14 @@ class Result(NamedTuple):
         return f"A baseline is ahead on validation data: {title}, {self.metric} {against}; {choice}."
 
 
-def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = None, folder: Path | None = None) -> Result:
+def run(
+    estimator: Estimator,
+    data: Dataset,
+    *,
+    request: DataRequest | None = None,
+    folder: Path | None = None,
+    final: bool = False,
+) -> Result:
     """Train an estimator, judge it on the validation and the test data, and keep everything in a folder.
 
     Parameters
@@ -75,6 +85,8 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
         How to find the same data again; it becomes part of what the folder is bound to.
     folder : Path, optional
         A run that is there already goes on from where it was, if it has the same data and settings.
+    final : bool
+        Train what is kept again on all data after the test. The numbers stay those of the test.
 
     Returns
     -------
@@ -85,12 +97,16 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
     def start(settings: dict[str, Any]) -> None:
         if known and data.test.target is not None:
             check_labels(data.test.target, known)  # must fail now, not after hours
+        if final:
+            settings = {**settings, "train": {**settings["train"], "final": True}}
         if folder is not None:
             _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
 
     checkpoint = None if folder is None else folder / TRAINING
     estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, on_start=start)
     result = _judged(estimator, data)
+    if final:
+        refit(estimator, join(list(data.parts.values())), folder)
     if folder is not None:
         estimator.save(folder / MODEL)
         write_text(folder / RESULT, json_text(_summary(folder, result, data), indent=2))
@@ -183,8 +199,9 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
 
 
 def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
+    config = _read_config(folder)
     return {
-        "config": _read_config(folder),
+        "config": config,
         "dataset_options": data.options,
         "samples": {name: len(part) for name, part in data.parts.items()},
         "metric": result.metric,
@@ -195,6 +212,7 @@ def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
         "parameters": result.parameters,
         "seconds": result.seconds,
         "stopped": result.stopped,
+        **({"final": FINAL} if config["train"].get("final") else {}),
         **({} if result.race is None else {"race": result.race}),
         "history": result.estimator.history_,
     }
