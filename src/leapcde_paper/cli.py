@@ -228,7 +228,8 @@ def compare(
     from leapcde.datasets.registry import is_name
 
     if not is_name(data):
-        asked = file_request(Path(data), id, time, target, values, static, horizon, window, task, drop, time_format)
+        columns = (id, time, target, values, static, None)
+        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format)
         given = {"epochs": epochs, "learning_rate": learning_rate}
         chosen = names(models) or FILE_MODELS
         return _compare_file(asked, out, chosen, seeds or 1, given, quiet=quiet, as_json=as_json)

@@ -38,8 +38,13 @@ def dated(table: pd.DataFrame, form: str) -> pd.Series:
     return pd.to_datetime({"year": 2024, "month": month + 1, "day": day + 1}).dt.strftime(form)
 
 
+def notes(table) -> list[str]:
+    """Another text in every row."""
+    return [f"note {i}" for i in range(len(table))]
+
+
 TABLES = {
-    "a text column": (lambda t: changed(t, note="calm"), ("column 'note'", "text ('calm')", "leave it out")),
+    "a column of free text": (lambda t: changed(t, note=notes(t)), ("column 'note': 1140 different texts", "Leave it out")),
     "one text cell": (lambda t: changed(t, height=cell(t, "height", "n.a.?")), ("column 'height'", "text ('n.a.?')")),
     "a time twice": (lambda t: changed(t, t=t["t"].where(t.index != 1, 0.0)), ("sample 0 (id s00)", "time 0 appears twice")),
     "no time": (lambda t: changed(t, t=t["t"].where(t.index != 5)), ("sample 0 (id s00)", "time nan")),
@@ -73,7 +78,7 @@ def test_wrong_tables(name, table, tmp_path):
 
 
 def test_all_that_is_wrong_with_a_table_in_one_message(table, tmp_path):
-    bad = changed(table, note="calm", t=table["t"].where(table.index != 1, 0.0), label=cell(table, "label", "rises?"))
+    bad = changed(table, note=notes(table), t=table["t"].where(table.index != 1, 0.0), label=cell(table, "label", "rises?"))
     bad.to_csv("a.csv", index=False)
     fails(tmp_path, *fit("--target", "label"), words=("column 'note'", "appears twice", "column 'label' changes"))
 

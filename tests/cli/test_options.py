@@ -18,7 +18,7 @@ from leapcde.estimators.load import ESTIMATORS
 from leapcde.training.config import TrainConfig
 
 # What a file needs and an estimator does not, or the other way round.
-FILE_ONLY = {"file", "out", "final", "task", "drop", "as_json", "quiet", "time_format"}
+FILE_ONLY = {"file", "out", "final", "task", "drop", "as_json", "quiet", "time_format", "weights"}
 PYTHON_ONLY = {"validation", "calibration", "warm_start", "verbose"}
 GROUPS = {"training", "options"}
 

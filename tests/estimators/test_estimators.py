@@ -338,8 +338,6 @@ def test_regression_with_intervals(pairs, tmp_path):
     assert np.isinf(one.predict_interval(X[:1], 0.999)[0]).all()  # too few were held out to promise that much
     with pytest.raises(InputError, match=r"calibration=0\.15"):
         LeapRegressor("gru", **QUICK).fit(X, speed).predict_interval(X)
-    with pytest.raises(InputError, match="one number a sample"):
-        LeapRegressor("gru", **QUICK).fit(X, np.stack([speed, speed], 1))
 
 
 def test_forecast_in_steps_and_at_times():

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from leapcde.baselines.summary import features
 from leapcde.baselines.trees import Arrays, fit_forest, fit_trees, means, sums
-from leapcde.data.series import Series
+from leapcde.data.series import Series, uneven
 from leapcde.training.preprocess import Preprocessor
 
 PENALTIES = np.logspace(-3, 4, 8)  # of the ridge; the best on validation is taken
@@ -24,12 +24,13 @@ RARE = np.log(1e-6)  # of a class that training data does not show
 
 
 def class_prior(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    counts = np.bincount(_target(train, of), minlength=of.spec.output[0])
+    counts = np.bincount(_target(train, of), weights=sample_weights(train), minlength=of.spec.output[0])
     return {"answer": np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)}
 
 
 def mean_target(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    return {"answer": np.nanmean(_target(train, of), axis=0).astype(np.float32).reshape(of.spec.output)}
+    mean = np.average(_target(train, of), axis=0, weights=sample_weights(train))
+    return {"answer": mean.astype(np.float32).reshape(of.spec.output)}
 
 
 def constant(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -41,12 +42,12 @@ def logistic(train: Series, validation: Series, of: Preprocessor, seed: int, str
     train = thinned(train)
     scale = learn_scale(features(train))
     x, y = scaled(features(train), scale), _target(train, of)
-    tried = [
-        {**_logistic(x, y, of.spec.output[0], strength), **scale, "strength": np.array(strength)} for strength in strengths
-    ]
-    truth = _target(validation, of)
-    loss = lambda found: -float(np.mean(linear_classes(validation, of, found)[np.arange(len(truth)), truth]))
-    return min(tried, key=loss)
+    each = sample_weights(train)
+    learned = [_logistic(x, y, of.spec.output[0], strength, each) for strength in strengths]
+    tried = [{**found, **scale, "strength": np.array(strength)} for found, strength in zip(learned, strengths, strict=True)]
+    truth, each = _target(validation, of), sample_weights(validation)
+    said = lambda found: linear_classes(validation, of, found)[np.arange(len(truth)), truth]
+    return min(tried, key=lambda found: -float(np.average(said(found), weights=each)))
 
 
 def linear_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -60,7 +61,8 @@ def ridge_number(train: Series, validation: Series, of: Preprocessor, seed: int,
     parts = [(scaled(features(part), scale), _target(part, of)) for part in (train, validation)]
     low, high = parts[0][1].min(0), parts[0][1].max(0)
     room = BEYOND * (high - low)
-    return {**best_ridge(*parts[0], *parts[1], strengths), **scale, "lowest": low - room, "highest": high + room}
+    found = best_ridge(*parts[0], *parts[1], sample_weights(train), sample_weights(validation), strengths)
+    return {**found, **scale, "lowest": low - room, "highest": high + room}
 
 
 def linear_number(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -69,7 +71,7 @@ def linear_number(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray
 
 
 def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    return fit_trees(features(train), _target(train, of), classes=of.spec.output[0], seed=seed)
+    return fit_trees(features(train), _target(train, of), classes=of.spec.output[0], seed=seed, weights=sample_weights(train))
 
 
 def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -79,16 +81,20 @@ def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
 
 
 def trees_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    return fit_trees(features(train), _target(train, of)[:, 0], seed=seed)
+    x, each = features(train), sample_weights(train)
+    return side_by_side([fit_trees(x, y, seed=seed, weights=each) for y in _target(train, of).T])
 
 
 def tree_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    return sums(found, features(series))
+    x = features(series)
+    return np.concatenate([sums(one, x) for one in apart(found)], axis=1)
 
 
 def forest_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    train = thinned(train)
     table, scale = _forest_table(train)
-    return {**fit_forest(table, _target(thinned(train), of), classes=of.spec.output[0], seed=seed), **scale}
+    settings = {"classes": of.spec.output[0], "seed": seed, "weights": sample_weights(train)}
+    return {**fit_forest(table, _target(train, of), **settings), **scale}
 
 
 def forest_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -97,8 +103,9 @@ def forest_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarra
 
 
 def forest_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    train = thinned(train)
     table, scale = _forest_table(train)
-    return {**fit_forest(table, _target(thinned(train), of)[:, 0], seed=seed), **scale}
+    return {**fit_forest(table, _target(train, of), seed=seed, weights=sample_weights(train)), **scale}
 
 
 def forest_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -106,20 +113,50 @@ def forest_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarra
 
 
 def _forest_table(train: Series) -> tuple[np.ndarray, Arrays]:
-    table = features(thinned(train))
+    table = features(train)
     scale = learn_scale(table)
     return scaled(table, scale), scale
 
 
-def best_ridge(x: np.ndarray, y: np.ndarray, x_val: np.ndarray, y_val: np.ndarray, penalties=PENALTIES) -> Arrays:
-    """Ridge regression of all columns of y at once, by the penalty that is best on validation data."""
+def side_by_side(parts: list[Arrays]) -> Arrays:
+    """Arrays of several models as those of one; of a single model, its own. `apart` takes them apart."""
+    if len(parts) == 1:
+        return parts[0]
+    numbered = {f"{name} {j}": array for j, part in enumerate(parts) for name, array in part.items()}
+    return {"models": np.array(len(parts)), **numbered}
+
+
+def apart(found: Arrays) -> list[Arrays]:
+    """What `side_by_side` put together.
+
+    >>> [one["a"].item() for one in apart(side_by_side([{"a": np.array(1)}, {"a": np.array(2)}]))]
+    [1, 2]
+    """
+    if "models" not in found:
+        return [found]
+    ending = [f" {j}" for j in range(int(found["models"]))]
+    return [{name.removesuffix(end): array for name, array in found.items() if name.endswith(end)} for end in ending]
+
+
+def best_ridge(
+    x: np.ndarray,
+    y: np.ndarray,
+    x_val: np.ndarray,
+    y_val: np.ndarray,
+    each: np.ndarray | None = None,
+    each_val: np.ndarray | None = None,
+    penalties=PENALTIES,
+) -> Arrays:
+    """Ridge regression of all columns of y at once, by the penalty that is best on validation data; `each` are weights."""
     x, y = x.astype(float), y.astype(float)
-    mean, start = x.mean(0), y.mean(0)
-    sizes, axes = np.linalg.eigh((x - mean).T @ (x - mean))
-    turned = axes.T @ ((x - mean).T @ (y - start))
+    mean, start = np.average(x, axis=0, weights=each), np.average(y, axis=0, weights=each)
+    away = (x - mean) if each is None else (x - mean) * (each / each.mean())[:, None]
+    sizes, axes = np.linalg.eigh(away.T @ (x - mean))
+    turned = axes.T @ (away.T @ (y - start))
     tried = [axes @ (turned / (np.maximum(sizes, 0.0) + penalty)[:, None]) for penalty in penalties]
-    errors = [float(np.nanmean(((x_val - mean) @ weights + start - y_val) ** 2)) for weights in tried]
-    best = int(np.argmin(errors))
+    weigh = 1.0 if each_val is None else (each_val / each_val.mean())[:, None]
+    error = lambda weights: float(np.nanmean(weigh * ((x_val - mean) @ weights + start - y_val) ** 2))
+    best = int(np.argmin([error(weights) for weights in tried]))
     return {"weights": tried[best], "start": start - mean @ tried[best], "strength": np.array(penalties[best])}
 
 
@@ -144,10 +181,10 @@ def thinned(series: Series, most: int = MOST) -> Series:
     return series.take(np.linspace(0, len(series) - 1, most).astype(int))
 
 
-def _logistic(x: np.ndarray, y: np.ndarray, classes: int, strength: float) -> Arrays:
+def _logistic(x: np.ndarray, y: np.ndarray, classes: int, strength: float, each: np.ndarray | None = None) -> Arrays:
     with warnings.catch_warnings():  # after so many steps it is good enough to be compared with
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(C=strength, max_iter=200).fit(x, y)
+        model = LogisticRegression(C=strength, max_iter=200).fit(x, y, sample_weight=each)
     weights, start = model.coef_.T, model.intercept_
     if weights.shape[1] == 1:  # of two classes scikit-learn keeps the second's lead
         weights, start = np.concatenate([0 * weights, weights], 1), np.append(0.0, start)
@@ -162,6 +199,12 @@ def _all_classes(found: np.ndarray, known: np.ndarray, classes: int, fill: float
     whole = np.full((len(found), classes), fill)
     whole[:, known] = found
     return whole
+
+
+def sample_weights(series: Series) -> np.ndarray | None:
+    """How much samples count, 1 on average; None where all count the same."""
+    weights = uneven(series.weights)
+    return None if weights is None else weights / weights.mean()
 
 
 def _target(series: Series, of: Preprocessor) -> np.ndarray:

@@ -12,13 +12,15 @@ LEAF = 20  # samples in a leaf at least, as scikit-learn has it; fewer where the
 TREES, LEAVES = 200, 256  # of a forest: its trees, and at most so many leaves in each, so that files stay small
 
 
-def fit_trees(inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0) -> Arrays:
+def fit_trees(
+    inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0, weights: np.ndarray | None = None
+) -> Arrays:
     """Boosted trees on a table that may hold NaN, for labels below `classes`, or for numbers if there are none."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     leaf = int(np.clip(len(inputs) // 20, 3, LEAF))
     make = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    return tree_arrays(make(min_samples_leaf=leaf, random_state=seed).fit(inputs, target), classes)
+    return tree_arrays(make(min_samples_leaf=leaf, random_state=seed).fit(inputs, target, sample_weight=weights), classes)
 
 
 def tree_arrays(model: Any, classes: int = 0) -> Arrays:
@@ -39,30 +41,33 @@ def tree_arrays(model: Any, classes: int = 0) -> Arrays:
     return {**found, "classes": known.astype(np.int64)}
 
 
-def fit_forest(inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0) -> Arrays:
-    """Extremely randomised trees on a table without NaN, for labels below `classes`, or for numbers if there are none."""
+def fit_forest(
+    inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0, weights: np.ndarray | None = None
+) -> Arrays:
+    """Extremely randomised trees on a table without NaN, for labels below `classes`, or for columns of numbers."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
     most = LEAVES if len(inputs) > LEAVES else None  # a small forest grows deeper if its leaves are not counted
     settings = {"n_estimators": TREES, "max_leaf_nodes": most, "random_state": seed}
     if classes:
-        return forest_arrays(ExtraTreesClassifier(**settings).fit(inputs, target), classes)
-    return forest_arrays(ExtraTreesRegressor(**settings, max_features=1 / 3).fit(inputs, target))
+        return forest_arrays(ExtraTreesClassifier(**settings).fit(inputs, target, sample_weight=weights), classes)
+    numbers = target[:, 0] if target.shape[1] == 1 else target
+    return forest_arrays(ExtraTreesRegressor(**settings, max_features=1 / 3).fit(inputs, numbers, sample_weight=weights))
 
 
 def forest_arrays(model: Any, classes: int = 0) -> Arrays:
     """The trees of a forest of scikit-learn, as `tree_arrays` has them; a leaf holds the share of each class, or a number."""
     trees = [one.tree_ for one in model.estimators_]
-    size, outputs = max(tree.node_count for tree in trees), max(classes, 1)
+    size, outputs = max(tree.node_count for tree in trees), classes or model.n_outputs_
     found: Arrays = {name: np.zeros((len(trees), size), kind) for name, kind in _FIELDS.items() if name != "value"}
     found["left"], found["right"] = (np.tile(np.arange(size, dtype=np.int32), (len(trees), 1)) for _ in range(2))
     found["value"] = np.zeros((len(trees), size, outputs), np.float32)
-    known = np.asarray(model.classes_).astype(int) if classes else np.arange(1)
+    known = np.asarray(model.classes_).astype(int) if classes else np.arange(outputs)
     for i, tree in enumerate(trees):
         inner = np.flatnonzero(tree.children_left >= 0)
         found["left"][i, inner], found["right"][i, inner] = tree.children_left[inner], tree.children_right[inner]
         found["feature"][i, inner], found["threshold"][i, inner] = tree.feature[inner], tree.threshold[inner]
-        found["value"][i, : tree.node_count, known] = tree.value[:, 0].T
+        found["value"][i, : tree.node_count, known] = (tree.value[:, 0] if classes else tree.value[:, :, 0]).T
     return {**found, "depth": np.array(max(tree.max_depth for tree in trees))}
 
 

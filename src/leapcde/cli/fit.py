@@ -61,11 +61,12 @@ TimeFormat = Annotated[
     str | None, typer.Option(help="How times are written, if not in one way only: '%d/%m/%Y %H:%M'; needed for 03/04/2024.")
 ]
 Target = Annotated[
-    str | None, typer.Option(help="Column to predict, one value a sample; of forecasts, the channels, comma-separated.")
+    str | None, typer.Option(help="Column to predict, one value a sample, or several; of forecasts, channels; comma-separated.")
 ]
 Known = Annotated[str, typer.Option(help="Channels whose future is known when forecasts are asked for, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
+Weights = Annotated[str | None, typer.Option(help="Column that says how much each sample counts; default all the same.")]
 Horizon = Annotated[
     str | None,
     typer.Option(
@@ -98,6 +99,7 @@ def fit(
     target: Target = None,
     values: Values = "",
     static: Static = "",
+    weights: Weights = None,
     horizon: Horizon = None,
     window: Window = None,
     stride: Stride = None,
@@ -134,7 +136,8 @@ def fit(
     """
     from leapcde.cli.source import first_load
 
-    asked = file_request(file, id, time, target, values, static, horizon, window, task, drop, time_format, split, stride, known)
+    columns = (id, time, target, values, static, weights)
+    asked = file_request(file, *columns, horizon, window, task, drop, time_format, split, stride, known)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
     params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
@@ -209,6 +212,7 @@ def tune(
     target: Target = None,
     values: Values = "",
     static: Static = "",
+    weights: Weights = None,
     horizon: Horizon = None,
     window: Window = None,
     stride: Stride = None,
@@ -239,7 +243,7 @@ def tune(
     if is_name(data):
         asked = set_request(data, drop, data_dir, dataset_option)
     else:
-        columns = (id, time, target, values, static)
+        columns = (id, time, target, values, static, weights)
         asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format, split, stride, known)
     request, loaded = first_load(asked)
     estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
@@ -266,7 +270,9 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
         params |= {"horizon": request.horizon, "window": request.window, "stride": request.stride}
         params |= {"target": request.forecast, "known": request.known}
     if request.columns is not None:
-        columns = replace(request.columns, time_format=None).to_json()  # which is the file's business
+        columns = replace(
+            request.columns, weights=None, categories=None, time_format=None
+        ).to_json()  # which are the file's business
         params |= {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
     made = ESTIMATORS[task]().set_params(model=model, **params)
     # The validation data calibrates the intervals of a run: nothing more is held out for that.
@@ -322,10 +328,10 @@ def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: l
 
 
 def file_request(
-    file: Path, id, time, target, values, static, horizon, window, task, drop, time_format, split=None, stride=None, known=""
+    file, id, time, target, values, static, weights, horizon, window, task, drop, time_format, split=None, stride=None, known=""
 ) -> DataRequest:
     """A file with named columns."""
-    from leapcde.data.columns import Columns
+    from leapcde.data.columns import Columns, one_or_several
     from leapcde.data.dataset import DataRequest
 
     if not file.exists():
@@ -338,8 +344,9 @@ def file_request(
     if known and horizon is None:
         raise InputError("--known is for forecasts: it names columns whose future is known; give a --horizon")
     forecast = names(target or "") if horizon is not None else ()
+    targets = one_or_several(names(target or "")) if horizon is None else None
     channels = names(values) and tuple(dict.fromkeys([*names(values), *forecast, *names(known)]))
-    columns = Columns(id, time, target if horizon is None else None, channels, names(static), time_format)
+    columns = Columns(id, time, targets, channels, names(static), weights, time_format=time_format)
     more = {"split": split, "stride": stride, "forecast": forecast or None, "known": names(known) or None}
     return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task, **more)
 

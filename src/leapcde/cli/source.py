@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from leapcde.data import table_file
+from leapcde.data.columns import columns_of
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.datasets import registry
 from leapcde.errors import InputError
@@ -25,9 +26,10 @@ def first_load(request: DataRequest) -> tuple[DataRequest, Dataset]:
         request = replace(request, data=str(path), digest=table_file.digest(path))
     data = _read(request)
     if request.columns is not None:
-        columns = replace(request.columns, values=data.train.channels)
+        known = {"values": columns_of(data.train), "categories": data.train.categories or None}
         by_time = "time" if data.options["split"].startswith("by time") else "sequence"
         split = request.split or (None if request.horizon is None else by_time)
+        columns = replace(request.columns, **known)
         request = replace(request, columns=columns, window=data.options.get("window"), split=split)
     return request, data
 

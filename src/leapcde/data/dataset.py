@@ -59,7 +59,9 @@ class DataRequest:
 
     def to_json(self) -> dict[str, Any]:
         """Without later fields that say nothing: runs from before there were any stay what they were."""
-        return {key: value for key, value in asdict(self).items() if key not in LATER or value is not None}
+        columns = None if self.columns is None else {"time_format": None, **self.columns.to_json()}
+        made = {**asdict(self), "columns": columns}
+        return {key: value for key, value in made.items() if key not in LATER or value is not None}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> DataRequest:

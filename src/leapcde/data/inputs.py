@@ -10,13 +10,24 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
 from leapcde.data.columns import Columns, read_columns
+from leapcde.data.parse import is_missing
 from leapcde.data.read import as_series
 from leapcde.data.series import Series, check, join
 from leapcde.errors import InputError, Problems
 
 
-def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_target: bool = True) -> Series:
+def read(
+    data: Any,
+    target: Any = None,
+    *,
+    columns: Columns | None = None,
+    with_target: bool = True,
+    sample_weight: Any = None,
+    groups: Any = None,
+) -> Series:
     """Any accepted form as one checked `Series`. `target` is one entry a sample, in the order of the samples.
+
+    So are `sample_weight` and `groups`: samples of one group are then samples of one id.
 
     `columns` names the columns of a table or the dimensions of xarray data.
 
@@ -24,9 +35,12 @@ def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_
     [2, 1]
     """
     series = _series(data, columns or Columns(), with_target)
-    if target is None:
+    if target is None and sample_weight is None and groups is None:
         return check(series) if isinstance(data, Series) else series
-    return as_series(series, target=_flat(target))
+    series = as_series(series, target=_flat(target), weights=_plain(sample_weight))
+    if target is not None:
+        series = replace(series, target_names=tuple(map(str, getattr(target, "columns", ()))))
+    return series if groups is None else replace(series, ids=_groups(groups, series))
 
 
 def sequences(data: Any, *, shortest: int = 0, channels: int | None = None) -> Any:
@@ -101,9 +115,22 @@ def _from_xarray(data: Any, columns: Columns) -> Series:
     return replace(series, channels=tuple(names) if names else series.channels, ids=ids)
 
 
+def _plain(array: Any) -> Any:
+    return array.to_numpy() if hasattr(array, "to_numpy") else array
+
+
+def _groups(groups: Any, series: Series) -> np.ndarray:
+    found = np.asarray(_plain(groups))
+    if found.shape != (len(series),):
+        raise InputError(f"groups: of shape {found.shape} for {len(series)} samples; give one for each")
+    if is_missing(found).any():
+        raise InputError(f"groups: sample {int(np.argmax(is_missing(found)))} has none; give one for each sample")
+    return found.astype(str) if found.dtype == object else found
+
+
 def _flat(target: Any) -> Any:
     """A target given as one column, as scikit-learn allows, is one number a sample."""
-    array = target.to_numpy() if hasattr(target, "to_numpy") else target
+    array = _plain(target)
     shape = getattr(array, "shape", ())
     if len(shape) != 2 or shape[1] != 1:
         return array

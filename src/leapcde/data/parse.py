@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from leapcde.errors import InputError, Problems, meant
+from leapcde.errors import InputError, LeapWarning, Problems, meant
 
 RowName = Callable[[int], str]  # how a row is called in a message
+Categories = dict[str, tuple[str, ...]]  # of each column of text, in order
+MOST_CATEGORIES = 50  # of a column; more are ids or free text
 FILE_ROW = "row of the file"  # the name of an index that holds them
 COMMA = r"[-+]?[\d.]*\d,\d[\d,.]*"  # a number with a comma in it
 
@@ -59,13 +62,21 @@ def value_columns(columns: list[str], named: list[str], values: Sequence[str] | 
 
 
 def number_columns(
-    cells: dict[str, np.ndarray], names: Sequence[str], problems: Problems, row_name: RowName | None = None
+    cells: dict[str, np.ndarray],
+    names: Sequence[str],
+    problems: Problems,
+    row_name: RowName | None = None,
+    categories: Categories | None = None,
 ) -> np.ndarray:
-    """Number columns side by side; an unreadable one is a problem and stays empty."""
+    """Number columns side by side; an unreadable one is a problem and stays empty. Of `categories`, the number of each."""
     fix = "encode it as numbers, name it as target, or leave it out"
     matrix = np.full((len(next(iter(cells.values()))), len(names)), np.nan)
     for c, name in enumerate(names):
-        column = numbers(cells[name], f"column {name!r}", problems, fix, text_ok=False, row_name=row_name)
+        if categories and name in categories:
+            matrix[:, c] = _category_numbers(cells[name], name, categories[name])
+            continue
+        cells_of = truths(cells[name])
+        column = numbers(cells_of, f"column {name!r}", problems, fix, text_ok=False, row_name=row_name)
         matrix[:, c] = np.nan if column is None else column
     return matrix
 
@@ -129,3 +140,87 @@ def target_column(values: Any, where: str, problems: Problems, row_name: RowName
 
 def is_missing(values: Any) -> np.ndarray:
     return np.asarray(pd.isna(values))
+
+
+def find_categories(table: Any, cells: dict[str, np.ndarray], names: Sequence[str], problems: Problems) -> Categories:
+    """The categories of columns of text, sorted. Text among which there is a number is none: it may be a slip.
+
+    Columns that a table calls categorical are taken at their word, whatever they hold.
+    """
+    found = {}
+    for name, column in zip(map(str, table.columns), table.columns, strict=True):
+        if name not in names:
+            continue
+        kinds = _categories(cells[name], declared=str(table[column].dtype).lower().startswith(("categor", "enum")))
+        if len(kinds) > MOST_CATEGORIES:
+            problems.add(
+                f"column {name!r}: {len(kinds)} different texts, such as {kinds[0]!r}; at most {MOST_CATEGORIES} can be "
+                "categories. Is it an id, a date or free text? Leave it out: name the columns to use as values="
+            )
+        if kinds:
+            found[name] = kinds
+    return found
+
+
+def one_hot(matrix: np.ndarray, names: Sequence[str], categories: Categories) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Columns with the numbers of categories as one column for each, 1 or 0, and their names; others as they are.
+
+    >>> one_hot(np.array([[0.0, 7.0], [1.0, 8.0], [np.nan, 9.0]]), ["sex", "age"], {"sex": ("f", "m")})
+    (array([[ 1.,  0.,  7.],
+           [ 0.,  1.,  8.],
+           [nan, nan,  9.]]), ('sex=f', 'sex=m', 'age'))
+    """
+    parts, made = [], []
+    for c, name in enumerate(names):
+        column, kinds = matrix[:, c : c + 1], categories.get(name)
+        if kinds is not None:
+            column = np.where(np.isnan(column), np.nan, column == np.arange(len(kinds)))
+        parts.append(column)
+        made += [name] if kinds is None else [f"{name}={kind}" for kind in kinds]
+    return np.concatenate(parts, axis=1) if categories else matrix, tuple(made)
+
+
+def truths(column: np.ndarray) -> np.ndarray:
+    """True, false and missing cells as 1, 0 and NaN; any other column as it is."""
+    if column.dtype != object or pd.api.types.infer_dtype(column, skipna=True) != "boolean":
+        return column
+    there = ~is_missing(column)
+    found = np.full(len(column), np.nan)
+    found[there] = column[there].astype(float)
+    return found
+
+
+def _categories(column: np.ndarray, *, declared: bool) -> tuple[str, ...]:
+    """The categories of a column, sorted; none if it is no column of text."""
+    if not declared and column.dtype.kind not in "OUT":
+        return ()
+    found = pd.unique(pd.Series(column).dropna())
+    if not declared and not all(isinstance(cell, str) for cell in found):
+        return ()
+    text = sorted({told for cell in found if (told := _category(cell))})
+    numeric = [cell for cell in text if not is_missing(pd.to_numeric(cell, errors="coerce")) or re.fullmatch(COMMA, cell)]
+    return () if numeric and not declared else tuple(text)
+
+
+def _category_numbers(column: np.ndarray, name: str, kinds: tuple[str, ...]) -> np.ndarray:
+    """The place of each cell among the categories; NaN where there is none, and one beyond where it is another."""
+    codes, found = pd.factorize(pd.Series(column))
+    text = [_category(cell) for cell in found]
+    place_of = {kind: float(i) for i, kind in enumerate(kinds)}
+    unseen = [cell for cell in text if cell and cell not in place_of]
+    if unseen and len(kinds) <= MOST_CATEGORIES:
+        rows = int(np.isin(codes, [i for i, cell in enumerate(text) if cell in unseen]).sum())
+        message = f"column {name!r}: categories that training did not see, in {rows} rows: {_some(unseen)}; they count as "
+        warnings.warn(message + f"none of those known ({_some(kinds)})", LeapWarning, stacklevel=5)
+    each = np.array([place_of.get(cell, len(kinds)) if cell else np.nan for cell in text] + [np.nan])
+    return each[codes]
+
+
+def _category(cell: Any) -> str:
+    """A cell as the name of a category: 3.0 is "3"; no text is none."""
+    whole = isinstance(cell, (float, np.floating)) and float(cell).is_integer()
+    return str(int(cell) if whole else cell).strip()
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

@@ -15,6 +15,7 @@ from leapcde.data.series import Series
 from leapcde.data.windows import Horizon, auto_window, horizon_rows
 from leapcde.errors import InputError
 
+DRAWS = 50  # random choices of groups to hold out, of which the one with the best balance of classes is taken
 SHARES = (0.7, 0.15, 0.15)  # of training, validation and test
 FEW = 10  # sequences, of which a part is too few to train on all of time: the window is to fit the training part
 
@@ -43,6 +44,37 @@ def hold_out(
         return series, None
     keep = np.setdiff1d(np.arange(len(series)), held)
     return series.take(keep), series.take(np.sort(held))
+
+
+def hold_out_groups(
+    series: Series, share: float, *, labels: np.ndarray | None = None, seed: int = 0
+) -> tuple[Series, Series | None]:
+    """(what is left, what is held out), without a group on both sides; ids are the groups.
+
+    Of some random choices of groups, that with the nearest to the share asked for of all samples, and of each class
+    where `labels` are given.
+
+    >>> from dataclasses import replace
+    >>> from leapcde.data.read import as_series
+    >>> visits = replace(as_series(np.ones((20, 5, 1))), ids=np.repeat(np.arange(5), 4))
+    >>> [sorted(set(part.ids.tolist())) for part in hold_out_groups(visits, 0.2)]
+    [[0, 1, 3, 4], [2]]
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"share {share} to hold out: give a number from 0 up to, but not including, 1")
+    if share == 0:
+        return series, None
+    names, group = np.unique(np.asarray(series.ids), return_inverse=True)
+    if len(names) < 2:
+        raise InputError(f"groups: all samples are of one group ({names[0]}), so none can be held out; give no groups")
+    classes = np.zeros(len(series), int) if labels is None else np.unique(labels, return_inverse=True)[1].reshape(-1)
+    count = np.zeros((len(names), classes.max() + 1))
+    np.add.at(count, (group, classes), 1)
+    generator, size = np.random.default_rng(seed), max(1, min(round(share * len(names)), len(names) - 1))
+    tried = [generator.permutation(len(names))[:size] for _ in range(DRAWS)]
+    off = lambda chosen: np.abs(count[chosen].sum(0) / count.sum(0) - share).max()
+    held = np.isin(group, min(tried, key=off))
+    return series.take(np.flatnonzero(~held)), series.take(np.flatnonzero(held))
 
 
 def _whole_ids(ids: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:

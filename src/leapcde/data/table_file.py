@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from leapcde.data.columns import Columns, read_columns
+from leapcde.data.columns import Columns, as_trained, columns_of, named_columns, read_columns
 from leapcde.data.dataset import FORMER, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
@@ -66,16 +66,23 @@ def load(
     groups = _groups(table, columns, group, series) if group else None
     made: dict[str, Any] = {"file": path.name, "drop": drop_rate}
     if horizon is not None:
-        asked = roles(series.channels, forecast or (), known or ())
+        asked = (forecast or (), known or ())
+        roles(series.channels, *asked)  # or an error
         windows = {"horizon": horizon, "window": window, "stride": stride, "how": how, "groups": groups, "group": group}
         return _forecasts(path.stem, series, drop_rate, made, asked, **windows)
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = task or guess_task(series.target)
     choose("task", task, ("classification", "regression"))
+    if task == "classification" and series.target.ndim > 1:
+        raise InputError(
+            f"several labels ({', '.join(series.target_names)}) cannot be classified at once: fit one target= at a time; "
+            "task='regression' predicts all of them as numbers"
+        )
     labels = series.target if task == "classification" else None
     parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
-    return Dataset(path.stem, task, *parts, {**made, "split": told})
+    train, validation, test = as_trained(*parts)
+    return Dataset(path.stem, task, train, validation, test, {**made, "split": told})
 
 
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:
@@ -100,13 +107,14 @@ def _without(columns: Columns, table: Any, group: str) -> Columns:
     """The columns without one that tells groups apart, which is no channel."""
     if not group or columns.values:
         return columns
-    named = {columns.id, columns.time, columns.target, *columns.static, group}
+    named = {*named_columns(columns), group}
     return replace(columns, values=tuple(str(name) for name in table.columns if str(name) not in named))
 
 
 def _groups(table: Any, columns: Columns, group: str, series: Series) -> np.ndarray:
     """The group of each sample: a column that holds one value a sample."""
-    found = read_columns(table, replace(columns, target=group, values=series.channels, static=()))
+    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None}
+    found = read_columns(table, replace(columns, target=group, **known))
     return np.asarray(found.target)
 
 
@@ -125,7 +133,8 @@ def _forecasts(
     name: str, series: Series, drop_rate: float, made: dict, asked, *, horizon, window, stride, **split_by
 ) -> Dataset:
     """Windows for training, validation and test, in sequences that are split first."""
-    (train, validation, test), length, told = _split_sequences(series, horizon, window, **split_by)
+    sequences, length, told = _split_sequences(series, horizon, window, **split_by)
+    train, validation, test = as_trained(*sequences)
     if window is None:
         warnings.warn(f"no --window given: forecasting from the last {length} points", LeapWarning, stacklevel=4)
     if split_by["how"] == FORMER:
@@ -133,7 +142,8 @@ def _forecasts(
     windows, fresh = training_windows(train, length, horizon, stride)
     parts = [windows, *(cut_windows(part, length, horizon, stride) for part in (validation, test))]
     made |= {"window": length, "horizon": horizon, "stride": stride, "split": told}
-    cut = [drop(focused(part, *asked), drop_rate) for part in parts]
+    chosen = roles(train.channels, *asked)
+    cut = [drop(focused(part, *chosen), drop_rate) for part in parts]
     return Dataset(name, "forecasting", *cut, options=made, sequences=None if fresh is None or drop_rate else train)
 
 
@@ -171,12 +181,15 @@ def digest(path: Path) -> str:
 
 
 def guess_task(target: np.ndarray) -> str:
-    """Text, whole numbers and few values are classes; anything else is a number to predict.
+    """Text, whole numbers and few values are classes; anything else is a number to predict. Several targets that are all 0 or
+    1 are labels.
 
     >>> guess_task(np.array([0.0, 1.0, 1.0])), guess_task(np.linspace(0.0, 1.0, 50))
     ('classification', 'regression')
     """
     if target.dtype.kind not in "fiu":
         return "classification"
+    if target.ndim > 1:
+        return "classification" if np.isin(target, (0, 1)).all() else "regression"
     whole = bool(np.all(target == np.round(target)))
     return "classification" if whole and len(np.unique(target)) <= FEW_CLASSES else "regression"

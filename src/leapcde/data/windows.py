@@ -78,6 +78,7 @@ def windows_from(series: Series, starts: np.ndarray, length: int, horizon: Horiz
         target=target,
         static=None if series.static is None else series.static[origin],
         ids=(np.arange(len(series)) if series.ids is None else series.ids)[origin],
+        weights=None if series.weights is None else series.weights[origin],
     )
 
 

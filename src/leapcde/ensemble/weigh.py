@@ -36,7 +36,7 @@ def standard_error(task: str, values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
 
 
-def weigh(task: str, outputs: Sequence[np.ndarray], target: np.ndarray) -> np.ndarray:
+def weigh(task: str, outputs: Sequence[np.ndarray], target: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
     """Weights of candidates: how often each would have been the best, had other samples been held out.
 
     The samples are drawn again, with repeats, many times; of forecasts, blocks of neighbouring windows. With many samples
@@ -47,7 +47,8 @@ def weigh(task: str, outputs: Sequence[np.ndarray], target: np.ndarray) -> np.nd
     >>> weigh("regression", [truth + 1, truth + 3, truth - 1 + 1e-9], truth).tolist()
     [0.0, 0.0, 1.0]
     """
-    wrong = np.stack([losses(task, rows, target) for rows in outputs])
+    each = 1.0 if sample_weight is None else sample_weight
+    wrong = np.stack([each * losses(task, rows, target) for rows in outputs])
     blocks = np.array_split(np.arange(len(target)), min(BLOCKS, len(target)) if task == "forecasting" else len(target))
     means = np.stack([wrong[:, block].mean(1) for block in blocks], axis=1)
     drawn = np.random.default_rng(0).multinomial(len(blocks), np.full(len(blocks), 1 / len(blocks)), size=DRAWS)

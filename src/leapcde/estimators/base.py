@@ -19,10 +19,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from leapcde.data.columns import Columns
+from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read, times_within
-from leapcde.data.series import Series
-from leapcde.data.split import hold_out
+from leapcde.data.series import Series, counting
+from leapcde.data.split import hold_out, hold_out_groups
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.intervals import Conformal
@@ -33,10 +33,9 @@ from leapcde.explain.explanation import Explanation, explanation
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig, plain
-from leapcde.training.fitted import Fitted, FittedModel, new_model
+from leapcde.training.fitted import Fitted, new_model
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import note
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
@@ -84,6 +83,8 @@ class Estimator(BaseEstimator):
         X,
         y=None,
         *,
+        sample_weight: Any = None,
+        groups: Any = None,
         validation: Any = None,
         checkpoint: Path | None = None,
         on_start: Callable[[dict[str, Any]], None] | None = None,
@@ -95,7 +96,11 @@ class Estimator(BaseEstimator):
         ----------
         X, y
             Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample.
-        validation : (X, y) or Series, optional
+        sample_weight : array, optional
+            How much each sample counts in the loss, in what chooses the weights and in the calibration; all the same if None.
+        groups : array, optional
+            Samples of one group, such as the visits of a patient, are never both trained on and held out.
+        validation : (X, y), (X, y, sample_weight) or Series, optional
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
             A file from which a killed training goes on when `fit` is called again with the same data and settings.
@@ -108,19 +113,19 @@ class Estimator(BaseEstimator):
         -------
         self
         """
-        series, held, calibration, fresh = self._divided(X, y, validation)
+        series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         hooks = {"checkpoint": checkpoint, "on_start": on_start, "on_epoch": on_epoch}
         race(self, series, held, fresh=fresh, **hooks)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         return self
 
-    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None):
+    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None, sample_weight: Any = None):
         """One more pass over new data from where training stands, with the scaling of the first call.
 
         `classes` names all classes there will be, in the first call of a classifier. The optimiser starts afresh.
         """
         fresh = not hasattr(self, "fitted_")
-        series = self._training_series(X, y, settle=fresh)
+        series = counting(self._training_series(X, y, settle=fresh, sample_weight=sample_weight))
         self._check_target(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
         needs_name(self, "partial_fit")
@@ -129,23 +134,24 @@ class Estimator(BaseEstimator):
         self._settle(starts[0][1], None)
         return self
 
-    def _divided(self, X, y, validation: Any) -> Divided:
+    def _divided(self, X, y, validation: Any, *, sample_weight: Any = None, groups: Any = None) -> Divided:
         """What trains, what chooses the weights, and what calibrates intervals."""
-        series = self._training_series(X, y, settle=True)
+        series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self._check_target(series)
-        calibration = None
+        calibration, part = None, self._hold_out if groups is None else self._hold_out_groups
         if self._calibration():
-            series, calibration = self._hold_out(series, self._calibration(), seed=1)
+            series, calibration = part(series, self._calibration(), seed=1)
         if validation is None:
-            series, held = self._hold_out(series, self.validation, seed=0)
+            series, held = part(series, self.validation, seed=0)
         else:
-            held = self._given(validation)
-        return Divided(series, held, calibration)
+            held = self._given(validation, series.categories)
+        return Divided(*as_trained(series, held, calibration))
 
-    def _given(self, validation: Any) -> Series:
-        """Validation data as `fit` takes it."""
-        pair = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
-        return self._training_series(*pair)
+    def _given(self, validation: Any, categories: dict[str, tuple[str, ...]]) -> Series:
+        """Validation data as `fit` takes it, with the categories of the training data."""
+        given = validation if isinstance(validation, tuple) and len(validation) in (2, 3) else (validation, None)
+        weight = given[2] if len(given) == 3 else None
+        return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
     def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
         """Train what `model` names, on series that are read and split."""
@@ -187,7 +193,7 @@ class Estimator(BaseEstimator):
             train = config.to_json() | ({} if len(starts) == 1 else {"ensemble": len(starts)})
             on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
         if self.verbose:
-            _tell_cost(start, series.lengths, config)
+            auto.tell_cost(start.name, start.model, series.lengths, config)
         quiet = not self.verbose
         self._keep(*train_members(starts, series, held, checkpoint=checkpoint, on_epoch=on_epoch, fresh=fresh, quiet=quiet))
 
@@ -241,11 +247,17 @@ class Estimator(BaseEstimator):
     def _columns(self) -> Columns:
         """Which column of a table is what."""
         lists = tuple(self.values or ()), tuple(self.static or ())
-        return Columns(self.id, self.time, getattr(self, "target", None), *lists)
+        return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
 
-    def _training_series(self, X, y, *, settle: bool = False) -> Series:
+    def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
+        """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
+        if categories is None and hasattr(self, "fitted_") and (self.warm_start or not settle):
+            categories = self.fitted_.preprocessor.categories
+        return read(X, y, columns=replace(self._columns(), categories=categories), **more)
+
+    def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, columns=self._columns())
+        series = self._read(X, y, settle=settle, **more)
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
@@ -256,8 +268,7 @@ class Estimator(BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
-        series = read(X, columns=self._columns(), with_target=False)
-        series = replace(series, target=None)
+        series = replace(self._read(X, with_target=False), target=None)
         self.fitted_.preprocessor.check(series)
         return series
 
@@ -270,6 +281,9 @@ class Estimator(BaseEstimator):
 
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
+
+    def _hold_out_groups(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
+        return hold_out_groups(series, share, labels=series.target if self.task == "classification" else None, seed=seed)
 
     def _calibration(self) -> float:
         return getattr(self, "calibration", 0.0)
@@ -316,7 +330,8 @@ class Estimator(BaseEstimator):
     def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
         """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
 
-        `of` picks the answer: a class, or (step, channel) of a forecast; the predicted class and the mean by default.
+        `of` picks the answer: a class, one of several targets, or (step, channel) of a forecast; by default the predicted
+        class, or the mean.
         """
         series = self._new_series(X)
         return explanation(self.fitted_, series, of=of, steps=steps)
@@ -340,10 +355,10 @@ class Estimator(BaseEstimator):
         check_is_fitted(self, "fitted_")
         return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
-    def score(self, X, y=None) -> float:
-        """Accuracy of a classifier; R² of a regressor or forecaster."""
+    def score(self, X, y=None, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier; R² of a regressor or forecaster; with weights, samples count as much as those say."""
         check_is_fitted(self, "fitted_")
-        return self._score(self._training_series(X, y))
+        return self._score(self._training_series(X, y, sample_weight=sample_weight))
 
     @abstractmethod
     def _score(self, series: Series) -> float: ...
@@ -382,12 +397,3 @@ def _seed(seed: Any) -> int:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:
         raise InputError(f"seed: {error}") from None
-
-
-def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> None:
-    seconds = auto.training_seconds(start.model, lengths, config)
-    if seconds >= auto.LONG:
-        note(
-            f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
-            f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
-        )

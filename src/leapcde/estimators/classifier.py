@@ -171,6 +171,9 @@ class LeapClassifier(Estimator):
 
     def _check_target(self, series: Series) -> None:
         kind = type_of_target(series.target)
+        if kind.startswith("multilabel") or kind.endswith("multioutput"):
+            shape = f"y has shape {np.asarray(series.target).shape}; LeapClassifier knows one class a sample"
+            raise InputError(f"{shape}: fit one for each label, or scikit-learn's MultiOutputClassifier(LeapClassifier())")
         if kind not in ("binary", "multiclass"):
             raise InputError(f"Unknown label type: {kind}. Classes are text or whole numbers; use LeapRegressor for numbers")
 
@@ -180,8 +183,9 @@ class LeapClassifier(Estimator):
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             # Counted here and not in training, because a part of the data need not show every class.
-            counts = np.bincount(preprocessor.encode_target(np.asarray(series.target)), minlength=len(preprocessor.classes))
-            weights = counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1))
+            labels = preprocessor.encode_target(np.asarray(series.target))
+            counts = np.bincount(labels, weights=series.weights, minlength=len(preprocessor.classes))
+            weights = counts.sum() / ((counts > 0).sum() * np.where(counts > 0, counts, 1))
             return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
         return replace(config, class_weight=_class_weight(self.class_weight, preprocessor.classes))
 
@@ -212,7 +216,8 @@ class LeapClassifier(Estimator):
         self.classes_ = np.array(fitted.preprocessor.classes)
 
     def _score(self, series: Series) -> float:
-        return float(accuracy_score(np.asarray(series.target), self.fitted_.predict(replace(series, target=None))))
+        said = self.fitted_.predict(replace(series, target=None))
+        return float(accuracy_score(np.asarray(series.target), said, sample_weight=series.weights))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from sklearn.utils import RegressorTags
 from sklearn.utils.validation import check_is_fitted
 
 from leapcde import DEFAULT_MODEL
-from leapcde.data.columns import Columns
-from leapcde.data.inputs import read, sequences
-from leapcde.data.series import Series
-from leapcde.data.split import hold_out, split_in_time
+from leapcde.data.columns import Columns, as_trained
+from leapcde.data.inputs import sequences
+from leapcde.data.series import Series, counting
+from leapcde.data.split import hold_out, hold_out_groups, split_in_time
 from leapcde.data.windows import (
     Horizon,
     auto_window,
@@ -181,8 +182,8 @@ class LeapForecaster(Estimator):
             ahead = np.asarray(self._ahead())
         return series.times[series.offsets[1:] - 1, None] + ahead
 
-    def _training_series(self, X, y, *, settle: bool = False) -> Series:
-        series = self._read(X, y)
+    def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
+        series = self._read(X, y, settle=settle, **more)
         given = series.target is not None
         if settle:
             self.window_ = self.window if given or self.window else auto_window(series, self.horizon)
@@ -215,34 +216,34 @@ class LeapForecaster(Estimator):
     def _learned(self, preprocessor: Preprocessor) -> Preprocessor:
         return replace(preprocessor, targets=self._roles(preprocessor.channels)[0])
 
-    def _read(self, X, y=None) -> Series:
+    def _read(self, X, y=None, **more) -> Series:
         rows = self.horizon if in_steps(self.horizon) else 0
         X = sequences(X, shortest=int(np.max(rows)) + 2) if y is None else X
-        return read(X, y, columns=self._columns())
+        return super()._read(X, y, **more)
 
-    def _divided(self, X, y, validation: Any) -> Divided:
-        series = self._read(X, y)
+    def _divided(self, X, y, validation: Any, *, sample_weight: Any = None, groups: Any = None) -> Divided:
+        series = counting(self._read(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self.split_ = None
         if series.target is not None:
-            return super()._divided(series, None, validation)
-        whole, held, calibration = self._held_out(series, validation is None)
+            return super()._divided(series, None, validation, groups=None if groups is None else series.ids)
+        whole, held, calibration = as_trained(*self._held_out(series, validation is None, groups is not None))
         assert self.window_ is not None
         targets, known = self._roles(series.channels)
         windows, fresh = training_windows(whole, self.window_, self.horizon, self.stride)
         fresh = None if fresh is None else replace(fresh, targets=targets, known=known)
         cut = lambda part: None if part is None else self._cut(part)
-        held = cut(held) if validation is None else self._given(validation)
+        held = cut(held) if validation is None else self._given(validation, whole.categories)
         return Divided(focused(windows, targets, known), held, cut(calibration), fresh)
 
-    def _held_out(self, series: Series, choose_too: bool) -> tuple[Series, Series | None, Series | None]:
+    def _held_out(self, series: Series, choose_too: bool, grouped: bool) -> tuple[Series, Series | None, Series | None]:
         """Sequences for training, for the choice of weights and for intervals; settles the window."""
         choose("split", self.split or "time", ("time", "sequence"))
         later = (self.validation if choose_too else 0.0, self._calibration())
-        if not any(later) or self.split == "sequence":
-            return self._whole_sequences(series, later)
+        if not any(later) or self.split == "sequence" or grouped:
+            return self._whole_sequences(series, later, hold_out_groups if grouped else partial(hold_out, by_id=True))
         found = split_in_time(series, self.horizon, window=self.window, shares=(1 - sum(later), *later))
         if found.missing and self.split is None:
-            return self._whole_sequences(series, later)
+            return self._whole_sequences(series, later, partial(hold_out, by_id=True))
         if found.missing:
             raise InputError(f"the sequences cannot be split by time, {found.missing}; shorten horizon= or window=")
         self.window_, self.split_ = found.window, "time"
@@ -250,10 +251,10 @@ class LeapForecaster(Estimator):
         assert train is not None
         return train, held, calibration
 
-    def _whole_sequences(self, series: Series, later: tuple[float, float]) -> tuple[Series, Series | None, Series | None]:
+    def _whole_sequences(self, series: Series, later: tuple[float, float], part) -> tuple[Series, Series | None, Series | None]:
         self.window_, self.split_ = self.window or auto_window(series, self.horizon), "sequence"
-        rest, calibration = hold_out(series, later[1], by_id=True, seed=1)
-        train, held = hold_out(rest, later[0], by_id=True, seed=0)
+        rest, calibration = part(series, later[1], seed=1)
+        train, held = part(rest, later[0], seed=0)
         return train, held, calibration
 
     def _ahead(self) -> tuple[float, ...]:
@@ -264,7 +265,7 @@ class LeapForecaster(Estimator):
         if self.window_ is not None:  # of what it was trained on whole sequences
             X = sequences(X, channels=getattr(self, "n_features_in_", None))
         check_is_fitted(self, "fitted_")
-        series = replace(read(X, columns=self._columns(), with_target=False), target=None)
+        series = replace(super()._read(X, with_target=False), target=None)
         preprocessor = self.fitted_.preprocessor
         _, known = self._roles(preprocessor.channels)
         # Windows that were cut already have what is known ahead among their statics.
@@ -283,8 +284,9 @@ class LeapForecaster(Estimator):
         truth = preprocessor.asked(preprocessor.scaler.scale(np.asarray(series.target)))
         error = preprocessor.asked(self.fitted_.raw(replace(series, target=None))) - truth
         known = ~np.isnan(truth)  # of a channel that is never observed nothing is
-        mean = np.where(known, truth, 0.0).sum(0) / np.maximum(known.sum(0), 1)
-        return 1 - float(np.nanmean(error**2) / np.nanmean((truth - mean) ** 2))
+        each = known * (np.ones(1) if series.weights is None else series.weights)[:, None, None]
+        mean = np.where(known, each * truth, 0.0).sum(0) / np.where(known.any(0), each.sum(0), 1)
+        return 1 - float(np.nansum(each * error**2) / np.nansum(each * (truth - mean) ** 2))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

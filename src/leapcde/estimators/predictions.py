@@ -29,24 +29,33 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     Returns
     -------
     pandas.DataFrame
-        The id and the prediction; with probabilities for classes, with a row for each step for forecasts.
+        The id and the prediction, or a column for each of several targets; with probabilities for classes, with a row for
+        each step for forecasts.
     """
     series = estimator._new_series(table)
     raw = estimator.fitted_.raw(series)
     said = estimator.fitted_.preprocessor.decode(raw)
-    ends = {}
+    ends: dict[str, Any] = {}
     if coverage is not None and not isinstance(estimator, LeapClassifier):
         ends = dict(zip(("lower", "upper"), estimator.around(said, coverage), strict=True))
     name = estimator.id or "id"
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)
+    if targets := estimator.fitted_.preprocessor.target_names:
+        return pd.DataFrame({name: ids, **_by_target(targets, said, ends)})
     found = pd.DataFrame({name: ids, "prediction": said})
     if isinstance(estimator, LeapClassifier):
         shares = softmax(raw.astype(np.float64))
         found = found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares.T, strict=True)})
         return found if coverage is None else found.assign(set=_as_text(estimator.sets_around(shares, coverage)))
     return found.assign(**ends)
+
+
+def _by_target(targets: tuple[str, ...], said: np.ndarray, ends: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A column for each of several targets, and behind it those of its interval."""
+    parts = {"": said, **{f" {end}": values for end, values in ends.items()}}
+    return {f"{target}{suffix}": part[:, j] for j, target in enumerate(targets) for suffix, part in parts.items()}
 
 
 def _as_text(sets: list[np.ndarray]) -> list[str]:

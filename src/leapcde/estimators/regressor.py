@@ -1,4 +1,4 @@
-"""LeapRegressor: one number from each series."""
+"""LeapRegressor: a number, or several, from each series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leapcde.training.config import TrainConfig
 
 
 class LeapRegressor(Estimator):
-    """Predict one number from each series, each with its own times, length and holes.
+    """Predict a number from each series, each with its own times, length and holes; or several, with y (sample, number).
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class LeapRegressor(Estimator):
         For tables: the column that tells the samples apart.
     time : str, optional
         For tables: the column with the times, numbers or dates.
-    target : str, optional
-        For tables: the column that is predicted, one value a sample.
+    target : str or sequence of str, optional
+        For tables: the column that is predicted, one value a sample; or several.
     values : sequence of str, optional
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
@@ -89,7 +89,7 @@ class LeapRegressor(Estimator):
         calibration: float = 0.0,
         id: str | None = None,
         time: str | None = None,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
         ensemble: int = 1,
@@ -124,14 +124,19 @@ class LeapRegressor(Estimator):
         return self.around(self.predict(X), coverage)
 
     def _check_target(self, series: Series) -> None:
-        if np.asarray(series.target).ndim != 1:
-            raise InputError(f"y has shape {np.asarray(series.target).shape}; LeapRegressor predicts one number a sample")
+        target = np.asarray(series.target)
+        if target.ndim not in (1, 2):
+            raise InputError(f"y has shape {target.shape}; LeapRegressor predicts numbers: give (sample,), or (sample, number)")
+        if target.dtype.kind == "f" and not np.isfinite(target).all():
+            wrong = int(np.argmin(np.isfinite(target).reshape(len(target), -1).all(1)))
+            raise InputError(f"y: the target of sample {wrong} is not finite; every sample needs one")
 
     def _score(self, series: Series) -> float:
         truth = np.asarray(series.target, float)
-        return float(r2_score(truth, self.fitted_.predict(replace(series, target=None))))
+        return float(r2_score(truth, self.fitted_.predict(replace(series, target=None)), sample_weight=series.weights))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.multi_output = True
         return tags

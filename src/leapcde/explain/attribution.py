@@ -90,11 +90,17 @@ def permutation_importance(
         raise InputError(f"repeats {repeats}: give at least 1")
     whole, generator = score(series), np.random.default_rng(seed)
     found = {}
-    names = [*preprocessor.channels, *[f"static {i}" for i in range(preprocessor.spec.static)]]
+    names = [*preprocessor.channels, *static_names(preprocessor)]
     for c, name in enumerate(names):
         falls = [whole - score(_shuffled(series, c, generator)) for _ in range(repeats)]
         found[name] = (float(np.mean(falls)), float(np.std(falls)))
     return found
+
+
+def static_names(preprocessor: Preprocessor) -> list[str]:
+    """Of the static features: those of their columns, or numbers."""
+    known = list(preprocessor.static_names)  # what is known ahead, if anything, comes behind them
+    return known + [f"static {i}" for i in range(len(known), preprocessor.spec.static)]
 
 
 def _shuffled(series: Series, c: int, generator: np.random.Generator) -> Series:
@@ -113,6 +119,8 @@ def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
     """Weights over the model's outputs that make one number of them, (sample, *output), and what that number is."""
     preprocessor = fitted.preprocessor
     shape = (len(series), *preprocessor.spec.output)
+    if preprocessor.target_names:
+        return _target_weights(preprocessor, shape, of)
     if preprocessor.task == "regression":
         return np.full(shape, preprocessor.target_std, np.float32), "added to the predicted number"
     if preprocessor.task == "forecasting":
@@ -124,6 +132,17 @@ def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
     chosen = np.eye(len(classes), dtype=np.float32)[index]
     others = (1 - chosen) / (len(classes) - 1)
     return chosen - others, f"added to the score of {'the predicted class' if of is None else of}"
+
+
+def _target_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
+    if of is None:
+        return np.full(shape, 1 / shape[1], np.float32), "added to the mean of the standardised predictions"
+    if of not in preprocessor.target_names:
+        raise InputError(f"no target {of!r}; there are: {', '.join(preprocessor.target_names)}")
+    j = preprocessor.target_names.index(of)
+    weights = np.zeros(shape, np.float32)
+    weights[:, j] = np.atleast_1d(np.array(preprocessor.target_std))[j]
+    return weights, f"added to {of}"
 
 
 def _forecast_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from leapcde.data.series import Series
+from leapcde.data.series import Series, uneven
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import load_file, restore, save_file
@@ -106,7 +106,10 @@ class Fitted(ABC):
         return main_metric(self.preprocessor.task, len(self.preprocessor.classes))
 
     def evaluate(self, series: Series) -> dict[str, float]:
-        """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
+        """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones.
+
+        Of several targets, "mse" and "mae" are means over all, each in its own deviations, and "mse(name)" in its units.
+        """
         return self.judge(self.outputs(series), series)
 
     def judge(self, outputs: np.ndarray, series: Series) -> dict[str, float]:
@@ -115,11 +118,23 @@ class Fitted(ABC):
             raise InputError("evaluating needs targets")
         preprocessor = self.preprocessor
         target = preprocessor.encode_target(np.asarray(series.target))
-        found = measure(preprocessor.task, outputs, target)
+        found = measure(preprocessor.task, outputs, target, series.weights)
         if preprocessor.task == "classification":
-            return found | frequencies(softmax(outputs.astype(np.float64)), target)
+            return found | frequencies(softmax(outputs.astype(np.float64)), target, series.weights)
+        if preprocessor.target_names:
+            return found | self._by_target(outputs, target, series.weights)
         if preprocessor.task == "regression":
-            found = {"mse": found["mse"] * preprocessor.target_std**2, "mae": found["mae"] * preprocessor.target_std}
+            unit = float(np.array(preprocessor.target_std))
+            found = {"mse": found["mse"] * unit**2, "mae": found["mae"] * unit}
+        return found
+
+    def _by_target(self, outputs: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+        """Errors of each of several targets, in its units."""
+        found: dict[str, float] = {}
+        of = self.preprocessor
+        for j, (name, unit) in enumerate(zip(of.target_names, np.atleast_1d(np.array(of.target_std)), strict=True)):
+            one = measure("regression", outputs[:, j], target[:, j], weights)
+            found |= {f"mse({name})": one["mse"] * float(unit) ** 2, f"mae({name})": one["mae"] * float(unit)}
         return found
 
     @property
@@ -336,12 +351,13 @@ def train_further(
     `fresh` gives other windows in every epoch than those of `train`, which start the model.
     """
     preprocessor = start.preprocessor
-    encoded = start.encode(train), start.encode(validation)
+    data = [start.encode(replace(part, weights=uneven(part.weights))) for part in (train, validation)]
     hooks: dict[str, Any] = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
     if fresh is not None:  # always in one group of one length, so that nothing is compiled again
         shape = {"round_to": fresh.length, "waste": np.inf}
         hooks["renewed"] = lambda epoch: preprocessor.encode(fresh(config.seed, epoch), **shape)
-    trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, recipe=preprocessor.recipe, **hooks)
+    hooks |= {"metric": start.metric, "recipe": preprocessor.recipe}
+    trained = fit(start.model, preprocessor.task, data[0], data[1], config, **hooks)
     return replace(start, model=trained.model, calibration=None), trained
 
 

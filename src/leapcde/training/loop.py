@@ -20,16 +20,15 @@ import numpy as np
 
 from leapcde.errors import LeapWarning, SolveError, TrainingError
 from leapcde.models.base import Model
-from leapcde.nn.losses import cross_entropy
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.solve.adaptive import solve_error
 from leapcde.training.checkpoint import resume, save_checkpoint
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
-from leapcde.training.predict import predict, targets
+from leapcde.training.predict import predict, sample_weights, targets
 from leapcde.training.schedule import plan, rates
-from leapcde.training.step import State, Step, make_step, run_steps
+from leapcde.training.step import State, Step, evened, make_step, run_steps, task_loss
 
 MOST_HALVINGS = 3
 
@@ -59,6 +58,7 @@ def fit(
     `renewed` gives the training data of an epoch by its number, where it is not the same in all.
     """
     step, state = make_step(model.started([bucket.batch for bucket in train]), task, train, config, recipe)
+    train = evened(train, step.weights)
     best = state.params
     history, halvings = History(), 0
     if checkpoint is not None and checkpoint.exists():
@@ -67,7 +67,7 @@ def fit(
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
         began, worked = time.perf_counter(), time.process_time()
-        data = train if renewed is None else renewed(len(history.rows))
+        data = train if renewed is None else evened(renewed(len(history.rows)), step.weights)
         new, row = _epoch(step, config, state, data, history, halvings, on_step)
         if row is None:
             halvings += 1
@@ -161,8 +161,10 @@ def _give_up(config: TrainConfig, history: History) -> str:
 
 def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
     predicted, truth = predict(model, data), targets(data)
-    found = measure(task, predicted, truth)
+    found = measure(task, predicted, truth, sample_weights(data))
     loss = found["loss" if task == "classification" else "mse"]
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
-        loss = float(cross_entropy(jnp.asarray(predicted), jnp.asarray(truth), weights))
+        each = sample_weights(evened(data, weights))
+        each = None if each is None else jnp.asarray(each)
+        loss = float(task_loss(task, jnp.asarray(predicted), jnp.asarray(truth), weights, each=each))
     return {"val_loss": loss, **found}

@@ -284,7 +284,7 @@ def _judge(through: dict[str, Fitted], held: Series) -> tuple[dict[str, float], 
         }
         for name, fitted in through.items()
     }
-    found = weigh(task, list(outputs.values()), target)
+    found = weigh(task, list(outputs.values()), target, held.weights)
     return dict(zip(outputs, found.tolist(), strict=True)), judged
 
 
