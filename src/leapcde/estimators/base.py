@@ -355,12 +355,6 @@ class Estimator(LooksInside, BaseEstimator):
 
     # Keeping ------------------------------------------------------------------------------------------------------
 
-    def __getstate__(self):
-        """No data goes into a pickle: what is made of it is made first."""
-        if hasattr(self, "fitted_"):
-            _ = self.path_error_
-        return super().__getstate__()
-
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
         check_is_fitted(self, "fitted_")
