@@ -87,7 +87,7 @@ FILES = {
     "an empty file": (b"", ("cannot read", "a.csv")),
     "bytes": (bytes(range(256)) * 20, ("cannot read", "a.csv")),
     "a pickle": (pickle.dumps({"a": [1]}), ("a.csv",)),
-    "ragged lines": (b"seq,t,height\n1,2\n1,2,3,4,5\n", ("cannot read", "line 3")),
+    "ragged lines": (b"seq,t,height\n1,2\n1,2,3,4,5\n", ("cannot read", "row 3 of the file")),
     "semicolons": (b"seq;t;height\n1;0;2\n", ("no column 'label'", "the table has: seq, t, height")),
     "one column": (b"seq\n1\n2\n", ("one column only", "'seq'")),
 }

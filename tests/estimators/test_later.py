@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import leapcde
 from command import fails
@@ -56,6 +57,8 @@ def test_one_series_in_any_form(table):
     alone = LeapForecaster("gru", **QUICK).fit(values[:, 0])
     assert alone.predict(values[:, 0]).shape == (1, 3, 1)
     assert np.array_equal(alone.predict((hours / 3600, values[:, 0])), alone.predict(values[:, 0]))
+    with pytest.raises(NotFittedError):
+        LeapForecaster("gru", **QUICK).predict(values)
     with pytest.raises(InputError, match="a single series to be forecast needs no id"):
         LeapForecaster("gru", **QUICK).fit(table)
 
@@ -128,7 +131,7 @@ def test_killed_and_resumed_with_fresh_windows(holes, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        LeapForecaster("gru", **settings).fit(holes, checkpoint=tmp_path / "c", on_epoch=kill)
+        LeapForecaster("gru", **settings).fit(holes, checkpoint=tmp_path / "c", callbacks=[kill])
     again = LeapForecaster("gru", **settings).fit(holes, checkpoint=tmp_path / "c")
     assert np.array_equal(again.predict(holes), whole.predict(holes))
     assert [row["train_loss"] for row in again.history_] == [row["train_loss"] for row in whole.history_]
@@ -159,6 +162,7 @@ def test_some_channels_are_forecast(table, tmp_path):
     assert ready.fit(inputs, y).predict(inputs).shape == (len(windows), 3, 1)
 
 
+@pytest.mark.slow
 def test_models_that_forecast_their_path_pick_its_channels(table):
     series = as_series([table[["load", "heat"]].to_numpy()], channels=["load", "heat"])
     for model in ("leap+", "latent-ode"):
@@ -253,15 +257,22 @@ def test_intervals_follow_the_noise_where_windows_show_it():
     assert np.isfinite(found.around(zero[:1], 0.9, np.full((1, 1), np.nan))[1]).all()  # a window that says nothing
 
 
-@pytest.mark.parametrize("growth", [1.0, 1.5])
-def test_what_is_printed_holds_later(growth, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("growth", "model"),
+    [
+        (1.0, ["--model", "gru", "-o", "hidden=16", "--epochs", 6]),
+        pytest.param(1.0, ["--model", "leap+", "--epochs", 3], marks=pytest.mark.slow),
+        pytest.param(1.5, ["--model", "leap+", "--epochs", 3], marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_printed_holds_later(growth, model, tmp_path, monkeypatch):
     """An hourly series with a daily cycle, of which a fifth comes after the file: error and coverage as in the test part."""
     monkeypatch.chdir(tmp_path)
     table = hourly(150, growth=growth).drop(columns=["heat", "sunday"])
     cut = 24 * 125
     table[:cut].to_csv("now.csv", index=False)
     table[cut - 100 :].to_csv("later.csv", index=False)  # the first forecast looks back on the file
-    settings = ["--window", 48, "--horizon", 12, "--model", "leap+", "--epochs", 3, "--out", "run"]
+    settings = ["--window", 48, "--horizon", 12, *model, "--out", "run"]
     found = run_command("fit", "now.csv", "--time", "when", *settings, "--json").json
     assert found["split"].startswith("by time: rows before 2024-03-28 12:00:00 train")
     later = run_command("evaluate", "run", "later.csv", "--json").json
@@ -294,6 +305,7 @@ def test_split_and_channels_on_the_command_line(table, tmp_path, monkeypatch):
     assert len(rows) == 3 and set(rows[0]) == {"id", "step", "load", "load lower", "load upper"}
     again = run_command("evaluate", "run", "--json").json
     newer = run_command("evaluate", "run", "load.csv", "--json").json
+    assert "which trained the model" in run_command("evaluate", "run", "load.csv").err
     assert set(newer) == {"model", *again, "coverage of 90 % intervals"} - {"test"}
     asked[:-1].to_csv("short.csv", index=False)
     fails(tmp_path, "predict", "run", "short.csv", "--out", "x.csv", words=("ends too early", "sample 0", "2024-01-30 22:00"))

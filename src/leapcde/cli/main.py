@@ -11,7 +11,20 @@ import typer
 
 from leapcde.cli.data import data_app
 from leapcde.cli.fit import fit_app
-from leapcde.cli.options import DataDir, Json, Quiet, RunFolder, Seed, command, in_flags, print_json, print_metrics, print_table
+from leapcde.cli.options import (
+    DataDir,
+    Json,
+    Quiet,
+    RunFolder,
+    Seed,
+    command,
+    harmless,
+    in_flags,
+    print_json,
+    print_metrics,
+    print_table,
+    stopping_cleanly,
+)
 from leapcde.cli.plugins import add_commands
 from leapcde.errors import InputError, LeapError, LeapWarning
 
@@ -46,9 +59,13 @@ def options(
 def main() -> None:
     """Run the command line; a user's mistake is one message and exit code 2, never a traceback."""
     try:
-        app()
+        with stopping_cleanly():
+            app()
     except LeapError as error:
-        typer.echo(f"error: {in_flags(error)}", err=True)
+        typer.echo(harmless(f"error: {in_flags(error)}"), err=True)
+        sys.exit(2)
+    except OSError as error:  # a full disk, a folder that may not be read
+        typer.echo(harmless(f"error: {error}"), err=True)
         sys.exit(2)
 
 
@@ -111,7 +128,7 @@ def predict(
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
     from leapcde.data.table_file import read_table
-    from leapcde.estimators.predictions import predictions_table
+    from leapcde.estimators.predictions import for_spreadsheets, predictions_table
     from leapcde.estimators.run import open_run
     from leapcde.files import write_text
 
@@ -119,13 +136,13 @@ def predict(
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; predict in Python with leapcde.load")
     table = predictions_table(estimator, read_table(file, request.columns), coverage=coverage)
-    text = table.to_csv(index=False)
+    text = for_spreadsheets(table).to_csv(index=False)
     if out is not None:
         write_text(out, text)
     if as_json:
         return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
     if out is None:
-        return typer.echo(text, nl=False)
+        return typer.echo(harmless(text), nl=False)
     if not quiet:
         typer.echo(f"{len(table)} predictions: {out}", err=True)
 
@@ -141,18 +158,15 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Draw X against the learned path Y with its speed, as PNG and as one HTML page."""
-    from leapcde.estimators.run import open_run
     from leapcde.explain.explanation import explain as draw
 
     fitted, data = _open(run, data_dir)
-    columns = open_run(run)[0].columns
     files = draw(
         fitted,
         data.test,
         out or run / "explain",
         samples=sample or [0, 1, 2][: len(data.test)],
         channels=channel or [],
-        statics=() if columns is None else columns.static,
     )
     if as_json:
         return print_json({"files": [str(file) for file in files]})

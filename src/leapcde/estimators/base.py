@@ -27,9 +27,10 @@ from leapcde.data.split import Divided, hold_out, hold_out_groups
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
-from leapcde.explain.filling import in_words, some_samples
+from leapcde.explain.filling import some_samples
 from leapcde.explain.looks import LooksInside
-from leapcde.explain.summary import data_sizes, kept_history, summary
+from leapcde.explain.summary import data_sizes, kept_history
+from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
@@ -43,7 +44,14 @@ from leapcde.training.track.callbacks import Callbacks
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
 
-LEARNED = ("history", "n_iter", "stopped", "sizes", "path_error")  # what a file says about a training, besides the model
+LEARNED = (
+    "history",
+    "n_iter",
+    "stopped",
+    "sizes",
+    "split",
+    "path_error",
+)  # what a file says about a training, besides the model
 AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
 
@@ -156,7 +164,9 @@ class Estimator(LooksInside, BaseEstimator):
             options = self._options(series, recipe, config.batch_size)
             given = tuple(np.asarray([] if classes is None else classes).tolist())
             settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            start = new_model(series, **settings, classes=given, ahead=self._ahead())
+            start = new_model(
+                series, **settings, classes=given, ahead=self._ahead(), robust=not isinstance(self.training, TrainConfig)
+            )
         else:
             start = self.fitted_
         return start, self._weighted(config, start.preprocessor, series)
@@ -194,7 +204,7 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
-        given = self.options or {}
+        given = table_of(self.options)
         if isinstance(self.training, TrainConfig):
             return given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
@@ -325,19 +335,6 @@ class Estimator(LooksInside, BaseEstimator):
 
     # Keeping ------------------------------------------------------------------------------------------------------
 
-    def summary(self) -> str:
-        """What was learned, in a few lines: the model, the data, how training went, validation metrics, calibration."""
-        check_is_fitted(self, "fitted_")
-        learned = self._learned()
-        known = {name: learned[name] for name in ("sizes", "history", "stopped") if name in learned}
-        return summary(f"{type(self).__name__}, {self.task}", self.fitted_, **known, more=self._more())
-
-    def _more(self) -> dict[str, str]:
-        """Further lines of the summary."""
-        conformal, holes = getattr(self, "conformal_", None), in_words(self.path_error_)
-        found = {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
-        return {**found, "holes": holes} if holes else found
-
     def __getstate__(self):
         """No data goes into a pickle: what is made of it is made first."""
         if hasattr(self, "fitted_"):
@@ -394,7 +391,7 @@ def plain(value: Any) -> Any:
 
 def _seed(seed: Any) -> int:
     if isinstance(seed, (int, np.integer)) and seed >= 0:
-        return int(seed)
+        return int(seed)  # how large it may be, TrainConfig says
     try:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:

@@ -9,7 +9,7 @@ from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
-from leapcde.files import load_file
+from leapcde.files import load_file, names_damage
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel
 
@@ -22,6 +22,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 FORMER = ("layout", "time_channel")
 
 
+@names_damage
 def load(path: Path | str) -> Estimator:
     """Read what an estimator's `save`, `FittedModel.save` or `leapcde fit` wrote (a file, or a run folder).
 

@@ -52,6 +52,29 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     return found.assign(**ends)
 
 
+def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
+    """With an apostrophe before text that a spreadsheet would run as a formula; numbers stay as they are.
+
+    >>> for_spreadsheets(pd.DataFrame({"id": ["=1+1", "-5", "a"]}))["id"].tolist()
+    ["'=1+1", '-5', 'a']
+    """
+
+    def plain(cell: Any) -> Any:
+        formula = isinstance(cell, str) and cell.lstrip()[:1] in ("=", "+", "-", "@") and not _is_number(cell)
+        return f"'{cell}" if formula or (isinstance(cell, str) and cell[:1] in ("\t", "\r")) else cell
+
+    text = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    safe = table.assign(**{name: [plain(cell) for cell in table[name]] for name in text})
+    return safe.rename(columns=plain)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
+
+
 def _by_target(targets: tuple[str, ...], said: np.ndarray, ends: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """A column for each of several targets, and behind it those of its interval."""
     parts = {"": said, **{f" {end}": values for end, values in ends.items()}}

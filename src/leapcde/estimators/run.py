@@ -9,6 +9,7 @@ result.json           metrics by split, baselines, history
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,9 @@ import numpy as np
 
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
+from leapcde.data.dates import told_time
 from leapcde.data.series import Series
-from leapcde.errors import CheckpointError, InputError
+from leapcde.errors import CheckpointError, InputError, LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
@@ -135,6 +137,7 @@ def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) 
     outputs = fitted.outputs(replace(series, target=None))
     found = {"model": fitted.judge(outputs, series)}
     if data is not None:
+        _note_seen(series, data)
         beside = fit_baselines(data.train, data.validation, fitted.preprocessor)
         found |= {name: one.evaluate(series) for name, one in beside.items()}
     conformal = getattr(estimator, "conformal_", None)
@@ -142,6 +145,15 @@ def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) 
         return found, None
     truth = fitted.preprocessor.asked(np.asarray(series.target, float))
     return found, _coverage(estimator, truth, fitted.preprocessor.decode(outputs), series)
+
+
+def _note_seen(series: Series, data: Dataset) -> None:
+    """New windows whose future is older than the end of the training data were seen in training, or their neighbours were."""
+    ends, seen = series.times[series.offsets[1:] - 1], float(data.to_fit.times.max())
+    if data.task == "forecasting" and data.options.get("split", "").startswith("by time: rows") and (ends < seen).any():
+        share, until = float(np.mean(ends < seen)), told_time(seen)
+        message = f"{share:.0%} of the forecasts are of times until {until}, which trained the model: these errors flatter it"
+        warnings.warn(message, LeapWarning, stacklevel=3)
 
 
 def _coverage(estimator: Estimator, truth: np.ndarray, said: np.ndarray, series: Series) -> float:
@@ -228,5 +240,5 @@ def _read_config(folder: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise CheckpointError(f"{folder} is not a run folder: it has no {CONFIG}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error})") from None

@@ -40,7 +40,6 @@ class Explanation:
     attribution: Attribution
     paths: dict[str, np.ndarray] | None
     probability: np.ndarray | None = None  # (sample, class), calibrated; None where there are no classes
-    statics: tuple[str, ...] = ()  # names of static features, where they are known
 
     @property
     def importance(self) -> list[np.ndarray]:
@@ -97,7 +96,7 @@ class Explanation:
         rows = found.values[first[sample] : first[sample + 1]]
         seen = {name: rows[:, c] for c, name in enumerate(self.series.channels) if not np.isnan(rows[:, c]).all()}
         parts = [(name, float(np.nansum(column))) for name, column in seen.items()]
-        names = [*self.statics, *(f"static {i}" for i in range(len(self.statics), found.static.shape[1]))]
+        names = self.series.static_names or [f"static {i}" for i in range(found.static.shape[1])]
         parts += [(name, float(value)) for name, value in zip(names, found.static[sample], strict=False)]
         if found.measured is not None:
             parts.append((MEASURED, float(found.measured[sample])))
@@ -132,15 +131,13 @@ class Explanation:
         return f"What was {self.unit}, the most first: {told}{more}."
 
 
-def explanation(
-    fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32, statics: Sequence[str] = ()
-) -> Explanation:
-    """Explain all samples of a series; `statics` are names of its static features."""
+def explanation(fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32) -> Explanation:
+    """Explain all samples of a series."""
     paths = fitted.path(series) if hasattr(fitted.model, "learned_path") else None
     found, bare = attribute(fitted, series, of=of, steps=steps), replace(series, target=None)
     classes = fitted.preprocessor.task == "classification"
     probability = softmax(fitted.new_outputs(bare).astype(np.float64)) if classes else None  # `predict` has warned already
-    return Explanation(fitted, series, fitted.predict(series), found, paths, probability, tuple(statics))
+    return Explanation(fitted, series, fitted.predict(series), found, paths, probability)
 
 
 def explain(
@@ -150,12 +147,11 @@ def explain(
     *,
     samples: Sequence[int] = (0,),
     channels: Sequence[str] = (),
-    statics: Sequence[str] = (),
 ) -> list[Path]:
     """Write a PNG for each sample and one self-contained `explain.html`. Returns the files written."""
     _pick_channels(series, channels)
     _check_samples(series, samples)
-    found = explanation(fitted, series.take(list(samples)), statics=statics)
+    found = explanation(fitted, series.take(list(samples)))
     parts = [report.paragraph(_WHAT if found.paths is not None else _WHAT_COUNTED)]
     written = []
     for row, sample in enumerate(samples):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,24 @@ from leapcde.data.inputs import times_within
 from leapcde.data.series import Series
 from leapcde.errors import LeapWarning
 from leapcde.explain.explanation import Explanation, explanation
-from leapcde.explain.filling import Errors, choose_paths, fill, path_errors
+from leapcde.explain.filling import Errors, choose_paths, fill, in_words, path_errors
+from leapcde.explain.summary import summary
 from leapcde.training.fitted import FittedModel
 
 
 class LooksInside(ABC):
     """The part of the estimators that looks into a fitted model."""
 
+    task: str
     fitted_: FittedModel
-    static: Sequence[str] | None  # names of columns
 
     @abstractmethod
     def _new_series(self, X) -> Series:
         """Data read and checked against what training saw."""
+
+    @abstractmethod
+    def _learned(self) -> dict[str, Any]:
+        """Fitted attributes that JSON can hold."""
 
     def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
         """Values at times within each sample, for filling in what is missing: (sample, time, channel).
@@ -76,7 +80,21 @@ class LooksInside(ABC):
     def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
         """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
 
-        `of` picks the answer: a class, or (step, channel) of a forecast; the predicted class and the mean by default.
+        `of` picks the answer: a class, one of several targets, or (step, channel) of a forecast; by default the predicted
+        class, or the mean.
         """
         series = self._new_series(X)
-        return explanation(self.fitted_, series, of=of, steps=steps, statics=tuple(self.static or ()))
+        return explanation(self.fitted_, series, of=of, steps=steps)
+
+    def summary(self) -> str:
+        """What was learned, in a few lines: the model, the data, how training went, validation metrics, calibration."""
+        check_is_fitted(self, "fitted_")
+        learned = self._learned()
+        known = {name: learned[name] for name in ("sizes", "history", "stopped") if name in learned}
+        return summary(f"{type(self).__name__}, {self.task}", self.fitted_, **known, more=self._more())
+
+    def _more(self) -> dict[str, str]:
+        """Further lines of the summary."""
+        conformal, holes = getattr(self, "conformal_", None), in_words(self.path_error_)
+        found = {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
+        return {**found, "holes": holes} if holes else found

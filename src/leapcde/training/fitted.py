@@ -15,7 +15,7 @@ import numpy as np
 from leapcde.data.series import Series, uneven
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
-from leapcde.files import load_file, restore, save_file
+from leapcde.files import DAMAGE, check_sizes, load_file, names_damage, restore, save_file
 from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Bucket, Recipe
@@ -195,20 +195,22 @@ class FittedModel(Fitted):
         trees = {"model": eqx.filter(self.model, eqx.is_inexact_array), **(arrays or {})}
         save_file(Path(path), "model", trees, {**(about or {}), **own})
 
-    @classmethod
-    def load(cls, path: Path | str) -> FittedModel:
+    @staticmethod
+    @names_damage
+    def load(path: Path | str) -> FittedModel:
         path = Path(path)
-        return cls.restore(path, *load_file(path, "model"))
+        return FittedModel.restore(path, *load_file(path, "model"))
 
     @classmethod
     def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> FittedModel:
         """From what `load_file` found in a file."""
         try:
+            check_sizes([about["options"], about["preprocessor"]["spec"]], arrays, path)
             preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
             kept = about.get("calibration")  # absent in files from before there was one
             calibration = None if kept is None else Calibration(kept["temperature"], tuple(kept["bias"]))
-        except (KeyError, TypeError) as error:
+        except DAMAGE as error:  # an InputError is a ValueError
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
         before = {"time_span": None} if "revision" not in about and "time_span" in options_of(about["model"]) else {}
@@ -276,10 +278,11 @@ def new_model(
     seed: int,
     classes: tuple[Any, ...] = (),
     ahead: tuple[float, ...] = (),
+    robust: bool = False,
 ) -> FittedModel:
     """A model that has its preprocessor from the training data, and the weights it starts with; see `Preprocessor.learn`."""
     choose("task", task, TASKS)
-    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead)
+    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead, robust=robust)
     return FittedModel(preprocessor, build(model, preprocessor.spec, seed=seed, **options), model, options)
 
 

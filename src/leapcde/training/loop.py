@@ -22,7 +22,7 @@ from leapcde.errors import LeapWarning, SolveError, TrainingError
 from leapcde.models.base import Model
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.solve.adaptive import solve_error
-from leapcde.training.checkpoint import resume, save_checkpoint
+from leapcde.training.checkpoint import is_there, resume, save_checkpoint
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
@@ -61,7 +61,7 @@ def fit(
     train = evened(train, step.weights)
     best = state.params
     history, halvings = History(), 0
-    if checkpoint is not None and checkpoint.exists():
+    if checkpoint is not None and is_there(checkpoint):
         state, best, history, halvings = resume(checkpoint, config, state)
     metric = _usable(metric, task, validation)
     stopped = ""
