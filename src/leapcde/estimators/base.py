@@ -145,7 +145,8 @@ class Estimator(LooksInside, BaseEstimator):
         """What trains, what chooses the weights, and what calibrates intervals."""
         series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self._check_target(series)
-        calibration, part = None, self._hold_out if groups is None else self._hold_out_groups
+        whole = lambda *of, seed: hold_out_groups(*of, by_class=self.task == "classification", seed=seed)
+        calibration, part = None, self._hold_out if groups is None else whole
         if self._calibration():
             series, calibration = part(series, self._calibration(), seed=1)
         if validation is None:
@@ -260,8 +261,8 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _columns(self) -> Columns:
         """Which column of a table is what."""
-        lists = tuple(self.values or ()), tuple(self.static or ())
-        return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
+        target = one_or_several(getattr(self, "target", None))
+        return Columns(self.id, self.time, target, tuple(self.values or ()), tuple(self.static or ()))
 
     def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
         """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
@@ -297,9 +298,6 @@ class Estimator(LooksInside, BaseEstimator):
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
 
-    def _hold_out_groups(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
-        return hold_out_groups(series, share, labels=series.target if self.task == "classification" else None, seed=seed)
-
     def _calibration(self) -> float:
         return getattr(self, "calibration", 0.0)
 
@@ -316,8 +314,7 @@ class Estimator(LooksInside, BaseEstimator):
 
     def predict(self, X) -> np.ndarray:
         """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
-        series = self._new_series(X)
-        return self.fitted_.predict(series)
+        return self.fitted_.predict(self._new_series(X))
 
     def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals around predictions that are there already, of this series."""
