@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leapcde.estimators.classifier import LeapClassifier
     from leapcde.estimators.contract import check_estimator
     from leapcde.estimators.forecaster import LeapForecaster
+    from leapcde.estimators.holes.imputer import LeapImputer
     from leapcde.estimators.load import load
     from leapcde.estimators.regressor import LeapRegressor
     from leapcde.models.registry import build, register
@@ -30,6 +31,7 @@ _WHERE = {
     "LeapClassifier": "estimators.classifier",
     "LeapError": "errors",
     "LeapForecaster": "estimators.forecaster",
+    "LeapImputer": "estimators.holes.imputer",
     "LeapRegressor": "estimators.regressor",
     "LeapWarning": "errors",
     "Series": "data.series",
@@ -48,6 +50,7 @@ __all__ = [
     "LeapClassifier",
     "LeapError",
     "LeapForecaster",
+    "LeapImputer",
     "LeapRegressor",
     "LeapWarning",
     "Series",
