@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leapcde.estimators.classifier import LeapClassifier
     from leapcde.estimators.contract import check_estimator
     from leapcde.estimators.forecaster import LeapForecaster
+    from leapcde.estimators.holes.detector import LeapDetector
     from leapcde.estimators.holes.imputer import LeapImputer
     from leapcde.estimators.load import load
     from leapcde.estimators.regressor import LeapRegressor
@@ -29,6 +30,7 @@ DEFAULT_MODEL = "leap+"  # of estimators, `fit` and `tune`; here, because the co
 
 _WHERE = {
     "LeapClassifier": "estimators.classifier",
+    "LeapDetector": "estimators.holes.detector",
     "LeapError": "errors",
     "LeapForecaster": "estimators.forecaster",
     "LeapImputer": "estimators.holes.imputer",
@@ -48,6 +50,7 @@ _WHERE = {
 }
 __all__ = [
     "LeapClassifier",
+    "LeapDetector",
     "LeapError",
     "LeapForecaster",
     "LeapImputer",

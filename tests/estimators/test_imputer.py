@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 import leapcde
 from leapcde import LeapImputer, as_series
 from leapcde.errors import InputError, LeapError
-from leapcde.estimators.holes.asked import NAMES, SHARE, Asked, own_times, path_of, questions
+from leapcde.estimators.holes.asked import NAMES, SHARE, Asked, hide_ends, own_times, path_of, questions
 from leapcde.estimators.holes.base import kind_of_holes
 from leapcde.explain.hidden import hide_rows
 
@@ -239,3 +239,25 @@ def test_mistakes_after_training(imputer, waves):
         imputer.transform(np.ones((2, 5, 3)))
     with pytest.raises(InputError, match="exists within each sample"):
         imputer.predict_at(waves[1], [-1.0, 30.0])
+
+
+def test_ends_are_hidden_by_hand():
+    X = [([0.0, 1.0, 2.0, 3.0], [[np.nan], [1.0], [2.0], [3.0]]), ([0.0, 1.0], [[1.0], [2.0]])]
+    seen, times, truth = hide_ends(as_series(X))
+    np.testing.assert_array_equal(seen.values[:, 0], [np.nan, np.nan, 2.0, np.nan, 1.0, 2.0])
+    np.testing.assert_array_equal(times[0], [1.0, 3.0])
+    np.testing.assert_array_equal(truth[..., 0], [[1.0, 3.0], [np.nan, np.nan]])
+
+
+def test_before_the_first_and_after_the_last_observation(imputer, waves):
+    """Nobody knows much there: the spread grows with the distance, up to the channel's deviation, and never shrinks."""
+    X = waves[1][:4].copy()
+    X[:, :4, 0], X[:, 18:, 1], X[1, :, 1] = np.nan, np.nan, np.nan
+    filled, spread = imputer.transform(X), imputer.spread(X)
+    assert np.isfinite(filled).all()
+    std = np.array(imputer.fitted_.preprocessor.scaler.std)
+    for rows, c in ((slice(3, None, -1), 0), (slice(18, None), 1)):
+        assert (np.diff(spread[0, rows, c]) >= -1e-9).all() and spread[0, rows, c].min() >= imputer.ends_["spread"][c] * std[
+            c
+        ] * 0.999
+    assert spread[1, 0, 1] >= 0.99 * std[1]  # never observed

@@ -10,6 +10,7 @@ from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.holes.base import PathEstimator
+from leapcde.estimators.holes.detector import LeapDetector
 from leapcde.estimators.holes.imputer import LeapImputer
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.files import load_file
@@ -22,7 +23,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "forecasting": LeapForecaster,
 }
 # What learns a path without labels, by name: they share a task.
-PATHS: dict[str, type[PathEstimator]] = {"LeapImputer": LeapImputer}
+PATHS: dict[str, type[PathEstimator]] = {"LeapImputer": LeapImputer, "LeapDetector": LeapDetector}
 # Parameters that older files hold. A fitted model knows its recipe, and `as_series` takes the order of axes.
 FORMER = ("layout", "time_channel")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from leapcde.data.series import Series
@@ -31,8 +32,8 @@ class Asked:
 
     @classmethod
     def of(cls, preprocessor: Preprocessor, series: Series, *, what: str, seed: int) -> Asked:
-        """`what` is hidden: "rows", or single "values"."""
-        seen, times, truth = hide_rows(series, SHARE, seed, what=what)
+        """`what` is hidden: "rows", single "values", or the "ends" of samples."""
+        seen, times, truth = hide_ends(series) if what == "ends" else hide_rows(series, SHARE, seed, what=what)
         return cls(*questions(preprocessor, seen, times), preprocessor.scaler.scale(truth))
 
     def loss(self, model: Any) -> dict[str, float]:
@@ -44,6 +45,20 @@ class Asked:
         off, there = (path - self.truth) ** 2, ~np.isnan(self.truth)
         count = there.sum((0, 1))
         return np.where(count > 0, np.where(there, off, 0.0).sum((0, 1)) / np.maximum(count, 1), np.nan)
+
+
+def hide_ends(series: Series) -> tuple[Series, np.ndarray, np.ndarray]:
+    """As `hide_rows`: without the first and the last row of each sample that has three or more with observations."""
+    there = np.flatnonzero(~np.isnan(series.values).all(1))
+    count = np.bincount(series.owner[there], minlength=len(series))
+    start = np.cumsum(count) - count
+    values, truth = series.values.copy(), np.full((len(series), 2, series.values.shape[1]), np.nan)
+    times = np.repeat(series.times[series.offsets[:-1], None], 2, 1)
+    some = np.flatnonzero(count >= 3)
+    for column, rows in enumerate((there[start[some]], there[start[some] + count[some] - 1])):
+        times[some, column], truth[some, column] = series.times[rows], series.values[rows]
+        values[rows] = np.nan
+    return replace(series, values=values), times, truth
 
 
 def questions(preprocessor: Preprocessor, series: Series, times: np.ndarray) -> tuple[list[Bucket], np.ndarray]:
@@ -67,7 +82,7 @@ def path_of(model: Any, name: str, data: list[Bucket], times: np.ndarray) -> np.
 
 
 def learned(model: Any, data: list[Bucket], times: np.ndarray) -> list[np.ndarray]:
-    """Y and log s at the times asked."""
+    """Y and log s at the times asked, and how far each channel's observations are away where all lie on one side; else 0."""
     return _answers(lambda batch, t: _learned(model, batch, t), data, times)
 
 
@@ -90,7 +105,10 @@ def _answers(ask: Callable[[Batch, np.ndarray], tuple], data: list[Bucket], time
 
 @eqx.filter_jit
 def _learned(model: Any, batch: Batch, t: Any) -> tuple:
-    return model.Y(batch, t)[:2]
+    times, seen = batch.obs.times[..., None], batch.obs.mask > 0
+    first, last = jnp.where(seen, times, jnp.inf).min(1), jnp.where(seen, times, -jnp.inf).max(1)
+    beyond = jnp.maximum(first[:, None] - t[..., None], t[..., None] - last[:, None])
+    return *model.Y(batch, t)[:2], jnp.maximum(beyond, 0.0)
 
 
 @eqx.filter_jit

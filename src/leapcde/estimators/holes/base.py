@@ -36,7 +36,9 @@ from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import watch_training
 
 WITHIN = 0.68  # of hidden observations lie so near: a spread, as the deviation of a normal distribution
-CHOSEN = "chosen"
+CHOSEN, NEAREST = "chosen", "straight line"  # a straight line has its nearest value beyond its ends
+FEW = 20  # hidden observations of a channel from which it has a spread of its own
+CLEARLY = 0.9  # times the error of the learned path, below which another one is better
 PARTLY = 0.01  # share of rows that are seen in part, from which holes are single observations
 SINGLE = {"hide": 0.2, "hide_values": 0.4}  # what training hides where they are
 
@@ -61,6 +63,7 @@ class PathEstimator(BaseEstimator):
     channel_errors_: dict[str, np.ndarray]  # the same, channel by channel
     chosen_: dict[str, str]  # which path fills each channel
     stretch_: np.ndarray  # of each channel's spread
+    ends_: dict[str, np.ndarray]  # before a channel's first observation and after its last: what is held, how far off it is
 
     def _learn(self, series: Series) -> Series:
         """Train, choose for each channel, measure; returns the series that were held out."""
@@ -72,6 +75,7 @@ class PathEstimator(BaseEstimator):
         held = train if held is None else held
         self._keep(*self._trained(train, held, what))
         self._choose(Asked.of(self.fitted_.preprocessor, held, what=what, seed=0))
+        self._choose_ends(Asked.of(self.fitted_.preprocessor, held, what="ends", seed=0))
         self._measure(Asked.of(self.fitted_.preprocessor, held, what=what, seed=1))
         return held
 
@@ -121,16 +125,25 @@ class PathEstimator(BaseEstimator):
         self.n_features_in_ = len(fitted.preprocessor.channels)
 
     def _choose(self, asked: Asked) -> None:
-        """The best path of each channel (the learned one where nothing was hidden), and how its spread is stretched."""
+        """The best path of each channel, and how its spread is stretched.
+
+        The learned one is left only for one that is clearly better: differences on so few samples are mostly chance.
+        """
         error = self._errors(asked)
+        error = {**error, LEARNED: CLEARLY * error[LEARNED]}
         best = np.argmin([np.nan_to_num(error[name], nan=np.inf) for name in NAMES], axis=0)
         self.chosen_ = dict(zip(self.fitted_.preprocessor.channels, [NAMES[i] for i in best], strict=True))
-        Y, s = self._read(asked.data, asked.times, stretch=False)
-        ratio = np.abs(Y - asked.truth) / s
-        seen = ~np.isnan(ratio)
-        usual = np.quantile(ratio[seen], WITHIN)
-        own = [np.quantile(r[there], WITHIN) if there.sum() >= 20 else usual for r, there in _by_channel(ratio, seen)]
-        self.stretch_ = np.maximum(np.array(own, np.float64), 1e-6)
+        self.stretch_ = np.ones(len(best))
+        self.ends_ = {"held": np.zeros(len(best)), "spread": np.zeros(len(best))}
+        Y, s = self._read(asked.data, asked.times)
+        self.stretch_ = _usual(np.abs(Y - asked.truth) / s)
+
+    def _choose_ends(self, asked: Asked) -> None:
+        """The same where a path has observations on one side only, and its own spread knows little."""
+        Y, _ = self._read(asked.data, asked.times)
+        line = path_of(None, NEAREST, asked.data, asked.times)
+        held = asked.errors(line) < asked.errors(Y)
+        self.ends_ = {"held": held.astype(float), "spread": _usual(np.abs(np.where(held, line, Y) - asked.truth))}
 
     def _measure(self, asked: Asked) -> None:
         self.channel_errors_ = self._errors(asked)
@@ -142,13 +155,18 @@ class PathEstimator(BaseEstimator):
     def _errors(self, asked: Asked) -> dict[str, np.ndarray]:
         return {name: asked.errors(path_of(self.fitted_.model, name, asked.data, asked.times)) for name in NAMES}
 
-    def _read(self, data: list, times: np.ndarray, *, stretch: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, data: list, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The path that was chosen for each channel and its spread, at the times asked; all standardised."""
-        Y, log_s = learned(self.fitted_.model, data, times)
+        Y, log_s, beyond = learned(self.fitted_.model, data, times)
         chosen = np.array(list(self.chosen_.values()))
         for name in set(chosen) - {LEARNED}:
             Y[..., chosen == name] = path_of(self.fitted_.model, name, data, times)[..., chosen == name]
-        return Y, np.exp(log_s.astype(np.float64)) * (self.stretch_ if stretch else 1.0)
+        spread, outside, held = np.exp(log_s.astype(np.float64)) * self.stretch_, beyond > 0, self.ends_["held"] > 0
+        if (outside & held).any():
+            Y = np.where(outside & held, path_of(None, NEAREST, data, times), Y)
+        far = self.ends_["spread"] * np.sqrt(np.maximum(beyond, 1.0))  # as of a random walk, up to the channel's deviation
+        far = np.minimum(far, np.maximum(self.ends_["spread"], 1.0))
+        return Y, np.where(outside, np.maximum(spread, far), spread)
 
     def _path(self, series: Series, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Path and spread at (sample, query) times, in the units of the data."""
@@ -177,13 +195,15 @@ class PathEstimator(BaseEstimator):
         self.fitted_.save(path, about={"estimator": about}, arrays={"path": self._arrays()})
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"stretch": self.stretch_, **{f"error {name}": error for name, error in self.channel_errors_.items()}}
+        ends = {f"ends {name}": array for name, array in self.ends_.items()}
+        return {"stretch": self.stretch_, **ends, **{f"error {name}": error for name, error in self.channel_errors_.items()}}
 
     def restore(self, fitted: FittedModel, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
         """What `save` wrote besides the parameters; `leapcde.load` calls it."""
         self._keep(fitted)
         self.errors_, self.chosen_ = about["errors"], about["chosen"]
         self.stretch_ = arrays["path/['stretch']"]
+        self.ends_ = {name: arrays[f"path/['ends {name}']"] for name in ("held", "spread")}
         self.channel_errors_ = {name: arrays[f"path/['error {name}']"] for name in self.errors_}
 
     def __sklearn_tags__(self):
@@ -205,5 +225,11 @@ def kind_of_holes(series: Series) -> str:
     return "values" if np.mean(there.any(1) & ~there.all(1)) > PARTLY else "rows"
 
 
-def _by_channel(ratio: np.ndarray, seen: np.ndarray):
-    return ((ratio[..., c], seen[..., c]) for c in range(ratio.shape[-1]))
+def _usual(off: np.ndarray) -> np.ndarray:
+    """For each channel, how far off 68 % are at most; of channels with few that are known, of all together."""
+    known = [part[~np.isnan(part)] for part in np.moveaxis(off, -1, 0)]
+    together = np.concatenate(known)
+    if not len(together):
+        return np.ones(len(known))
+    own = [np.quantile(part if len(part) >= FEW else together, WITHIN) for part in known]
+    return np.maximum(np.array(own, np.float64), 1e-6)
