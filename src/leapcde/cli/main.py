@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from leapcde.cli.data import data_app
+from leapcde.cli.export import export_app
 from leapcde.cli.fit import fit_app
 from leapcde.cli.options import DataDir, Json, Quiet, RunFolder, Seed, command, in_flags, print_json, print_metrics, print_table
 from leapcde.cli.plugins import add_commands
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(fit_app)
+app.add_typer(export_app)
 app.add_typer(data_app, name="data")
 add_commands(app)
 

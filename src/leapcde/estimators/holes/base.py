@@ -164,7 +164,7 @@ class PathEstimator(BaseEstimator):
         spread, outside, held = np.exp(log_s.astype(np.float64)) * self.stretch_, beyond > 0, self.ends_["held"] > 0
         if (outside & held).any():
             Y = np.where(outside & held, path_of(None, NEAREST, data, times), Y)
-        far = self.ends_["spread"] * np.sqrt(np.maximum(beyond, 1.0))  # as of a random walk, up to the channel's deviation
+        far = self.ends_["spread"] * np.sqrt(np.clip(beyond, 1.0, 1e9))  # as of a random walk, up to the channel's deviation
         far = np.minimum(far, np.maximum(self.ends_["spread"], 1.0))
         return Y, np.where(outside, np.maximum(spread, far), spread)
 
