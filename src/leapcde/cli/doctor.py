@@ -22,6 +22,7 @@ EXTRAS = {
     "audio": ("librosa", "soundfile"),
     "rocket": ("aeon",),
     "bench": ("torch", "torchcde"),
+    "export": ("jax2onnx", "onnxruntime"),
     "docs": ("mkdocs-material", "mkdocstrings"),
 }
 

@@ -4,6 +4,7 @@ config.json           which data, which settings; written before the first epoch
 training.safetensors  what a killed training goes on from
 model.safetensors     the estimator, as `leapcde.load` reads it
 result.json           metrics by split, baselines, history
+card.md               the same for people: data, metrics, baselines, calibration, limits
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leapcde import __version__
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
+from leapcde.estimators.export.card import card_text
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
 from leapcde.files import json_text, write_text
@@ -26,6 +29,7 @@ from leapcde.training.metrics import better
 from leapcde.training.preprocess import Preprocessor, check_labels
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
+CARD = "card.md"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
 
 
@@ -87,7 +91,9 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
     result = _judged(estimator, data)
     if folder is not None:
         estimator.save(folder / MODEL)
-        write_text(folder / RESULT, json_text(_summary(folder, result, data), indent=2))
+        summary = _summary(folder, result, data)
+        write_text(folder / RESULT, json_text(summary, indent=2))
+        write_text(folder / CARD, card_text(summary, estimator.fitted_, __version__))
     return result
 
 
