@@ -38,8 +38,13 @@ def dated(table: pd.DataFrame, form: str) -> pd.Series:
     return pd.to_datetime({"year": 2024, "month": month + 1, "day": day + 1}).dt.strftime(form)
 
 
+def notes(table) -> list[str]:
+    """Another text in every row."""
+    return [f"note {i}" for i in range(len(table))]
+
+
 TABLES = {
-    "a text column": (lambda t: changed(t, note="calm"), ("column 'note'", "text ('calm')", "leave it out")),
+    "a column of free text": (lambda t: changed(t, note=notes(t)), ("column 'note': 1140 different texts", "Leave it out")),
     "one text cell": (lambda t: changed(t, height=cell(t, "height", "n.a.?")), ("column 'height'", "text ('n.a.?')")),
     "a time twice": (lambda t: changed(t, t=t["t"].where(t.index != 1, 0.0)), ("sample 0 (id s00)", "time 0 appears twice")),
     "no time": (lambda t: changed(t, t=t["t"].where(t.index != 5)), ("sample 0 (id s00)", "time nan")),
@@ -58,7 +63,7 @@ TABLES = {
     "one class": (lambda t: changed(t, label="falls"), ("every training sample has the class", "falls")),
     "an infinite value": (lambda t: changed(t, angle=t["angle"].where(t.index != 5, np.inf)), ("id s00", "channel 'angle'")),
     "no rows": (lambda t: changed(t)[:0], ("no rows",)),
-    "two series": (lambda t: changed(t)[t["seq"] < "s02"], ("2 samples cannot be split", "at least 3")),
+    "two series": (lambda t: changed(t)[t["seq"] < "s02"], ("too few samples: 2 samples cannot be split", "at least 3")),
     "three series": (lambda t: changed(t)[t["seq"] < "s03"], ("too few samples: 1 for training",)),
     "no id column": (lambda t: changed(t).drop(columns="seq"), ("no column 'seq'", "the table has: t, height")),
     "no value column": (lambda t: t[["seq", "t", "label"]], ("no column is left for the values",)),
@@ -73,7 +78,7 @@ def test_wrong_tables(name, table, tmp_path):
 
 
 def test_all_that_is_wrong_with_a_table_in_one_message(table, tmp_path):
-    bad = changed(table, note="calm", t=table["t"].where(table.index != 1, 0.0), label=cell(table, "label", "rises?"))
+    bad = changed(table, note=notes(table), t=table["t"].where(table.index != 1, 0.0), label=cell(table, "label", "rises?"))
     bad.to_csv("a.csv", index=False)
     fails(tmp_path, *fit("--target", "label"), words=("column 'note'", "appears twice", "column 'label' changes"))
 
@@ -82,7 +87,7 @@ FILES = {
     "an empty file": (b"", ("cannot read", "a.csv")),
     "bytes": (bytes(range(256)) * 20, ("cannot read", "a.csv")),
     "a pickle": (pickle.dumps({"a": [1]}), ("a.csv",)),
-    "ragged lines": (b"seq,t,height\n1,2\n1,2,3,4,5\n", ("cannot read", "line 3")),
+    "ragged lines": (b"seq,t,height\n1,2\n1,2,3,4,5\n", ("cannot read", "row 3 of the file")),
     "semicolons": (b"seq;t;height\n1;0;2\n", ("no column 'label'", "the table has: seq, t, height")),
     "one column": (b"seq\n1\n2\n", ("one column only", "'seq'")),
 }
@@ -101,7 +106,9 @@ def test_unreadable_parquet_and_no_file(tmp_path):
     same = ["--id", "seq", "--time", "t", "--target", "label"]
     fails(tmp_path, "fit", "a.parquet", *same, words=("cannot read", "a.parquet"))
     fails(tmp_path, "fit", "b.csv", *same, words=("no file b.csv", "leapcde train"))
+    fails(tmp_path, "fit", "a.parqet", *same, words=("no file a.parqet; did you mean 'a.parquet'?",))
     fails(tmp_path, "train", "b.csv", words=("'b.csv' is not a data set", "leapcde data list"))
+    fails(tmp_path, "train", "Sepsi", words=("'Sepsi' is not a data set; did you mean 'sepsis'?",))
     fails(tmp_path, "train", "a.parquet", words=("not a data set", "leapcde fit"))
     fails(tmp_path, "fit", "folder.csv", *same, words=("there is no file", "folder.csv"))
     fails(tmp_path, "fit", "a.parquet", words=("--id and --time",))
@@ -173,6 +180,8 @@ def _is_test(table: pd.DataFrame, name: str) -> bool:
         (["fit", "a.csv", "--colour", "red"], "--colour"),
         (["train", "hopper", "--target", "label"], "--target"),
         (["paint"], "paint"),
+        (["evalute", "run"], "evaluate"),
+        (["fit", "a.csv", "--tagret", "label"], "--target"),
     ],
 )
 def test_wrong_usage(args, word):
@@ -220,7 +229,7 @@ def test_damaged_run_folders(name, classification, tmp_path):
 def test_damaged_training_state(classification, place, tmp_path):
     shutil.copytree(classification[0], "run")
     truncated(Path("run/training.safetensors"))
-    command = ["fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", "run"]
+    command = ["fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", "run", "--quiet"]
     fails(tmp_path, *command, words=("training.safetensors", "truncated"))
 
 

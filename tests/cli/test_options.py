@@ -18,8 +18,8 @@ from leapcde.estimators.load import ESTIMATORS
 from leapcde.training.config import TrainConfig
 
 # What a file needs and an estimator does not, or the other way round.
-FILE_ONLY = {"file", "out", "task", "drop", "as_json", "quiet", "time_format"}
-PYTHON_ONLY = {"validation", "calibration", "stride", "warm_start", "verbose"}
+FILE_ONLY = {"file", "out", "task", "drop", "as_json", "quiet", "time_format", "weights"}
+PYTHON_ONLY = {"validation", "calibration", "warm_start", "verbose"}
 GROUPS = {"training", "options"}
 
 
@@ -56,14 +56,14 @@ def test_flags_of_fit_are_parameters_of_the_estimators():
 
 def test_train_has_the_flags_of_fit_for_everything_but_the_file():
     of = lambda command: set(inspect.signature(command).parameters)
-    table = {"file", "task", "horizon", "window", *(field.name for field in fields(Columns))}
+    table = {"file", "task", "horizon", "window", "stride", "split", "known", *(field.name for field in fields(Columns))}
     assert of(commands.fit) - table == of(commands.train) - {"data", "paper", "dataset_option", "data_dir"}
 
 
 @pytest.mark.parametrize("make", ESTIMATORS.values())
 def test_every_parameter_is_documented_and_stored(make):
     text, given = inspect.getdoc(make), make().get_params()
-    assert len(given) <= 20
+    assert len(given) <= 24
     for name, parameter in inspect.signature(make).parameters.items():
         assert f"\n{name} : " in text, name
         assert parameter.default == given[name]

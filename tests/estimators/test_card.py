@@ -6,7 +6,7 @@ import json
 
 
 def test_a_run_has_a_card(classification):
-    folder, found = classification
+    folder = classification[0]
     card, result = (folder / "card.md").read_text(), json.loads((folder / "result.json").read_text())
     for heading in ("# Model card:", "## Data and split", "## How good it is", "## Calibration", "## Limits"):
         assert heading in card

@@ -32,6 +32,8 @@ TABLE_ONLY = {
     "check_classifiers_train": "wants a trained model; one epoch with four states is quick, not good",
     "check_class_weight_classifiers": "the same; test_class_weights looks at a trained one",
     "check_regressors_train": "the same",
+    "check_sample_weights_pandas_series": "its X is a table of features",
+    "check_sample_weight_equivalence_on_dense_data": "repeats make other batches, and other batches another course of training",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leapcde.baselines.summary import carried, features, last_values, on_grid
-from leapcde.baselines.tabular import best_ridge, learn_scale, scaled, thinned
+from leapcde.baselines.tabular import best_ridge, learn_scale, sample_weights, scaled, thinned
 from leapcde.baselines.trees import Arrays
 from leapcde.data.series import Series
 from leapcde.training.preprocess import Preprocessor
@@ -84,10 +84,12 @@ def ridge_on_window(train: Series, validation: Series, of: Preprocessor, seed: i
     x, x_val = (scaled(_window(part, of, shape), scale) for part in (some, judge))
     y, y_val = (_moves(part, of) for part in (some, judge))
     known = ~np.isnan(y)
+    y, known = np.where(known.any(0), y, 0.0), known | ~known.any(0)  # a channel that is not to be forecast
     mean = np.where(known, y, 0.0).sum(0) / np.maximum(known.sum(0), 1)
-    found = best_ridge(x, np.where(known, y, mean), x_val, y_val)
+    judged = x_val, y_val, sample_weights(some), sample_weights(judge)
+    found = best_ridge(x, np.where(known, y, mean), *judged)
     for _ in range(0 if known.all() else GUESSES):  # unknown targets are what was said of them before
-        found = best_ridge(x, np.where(known, y, x @ found["weights"] + found["start"]), x_val, y_val)
+        found = best_ridge(x, np.where(known, y, x @ found["weights"] + found["start"]), *judged)
     return {**shape, **scale, **found}
 
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from leapcde.baselines.summary import features
 from leapcde.baselines.trees import Arrays, fit_trees, sums
-from leapcde.data.series import Series
+from leapcde.data.series import Series, uneven
 from leapcde.training.preprocess import Preprocessor
 
 PENALTIES = np.logspace(-3, 4, 8)  # of the ridge; the best on validation is taken
@@ -22,12 +22,13 @@ RARE = np.log(1e-6)  # of a class that training data does not show
 
 
 def class_prior(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    counts = np.bincount(_target(train, of), minlength=of.spec.output[0])
+    counts = np.bincount(_target(train, of), weights=sample_weights(train), minlength=of.spec.output[0])
     return {"answer": np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)}
 
 
 def mean_target(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    return {"answer": np.nanmean(_target(train, of), axis=0).astype(np.float32).reshape(of.spec.output)}
+    mean = np.average(_target(train, of), axis=0, weights=sample_weights(train))
+    return {"answer": mean.astype(np.float32).reshape(of.spec.output)}
 
 
 def constant(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -39,10 +40,10 @@ def logistic(train: Series, validation: Series, of: Preprocessor, seed: int) -> 
     train = thinned(train)
     scale = learn_scale(features(train))
     x, y = scaled(features(train), scale), _target(train, of)
-    tried = [{**_logistic(x, y, of.spec.output[0], strength), **scale} for strength in STRENGTHS]
-    truth = _target(validation, of)
-    loss = lambda found: -float(np.mean(linear_classes(validation, of, found)[np.arange(len(truth)), truth]))
-    return min(tried, key=loss)
+    tried = [{**_logistic(x, y, of.spec.output[0], strength, sample_weights(train)), **scale} for strength in STRENGTHS]
+    truth, each = _target(validation, of), sample_weights(validation)
+    said = lambda found: linear_classes(validation, of, found)[np.arange(len(truth)), truth]
+    return min(tried, key=lambda found: -float(np.average(said(found), weights=each)))
 
 
 def linear_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -54,7 +55,7 @@ def ridge_number(train: Series, validation: Series, of: Preprocessor, seed: int)
     train = thinned(train)
     scale = learn_scale(features(train))
     parts = [(scaled(features(part), scale), _target(part, of)) for part in (train, validation)]
-    return {**best_ridge(*parts[0], *parts[1]), **scale}
+    return {**best_ridge(*parts[0], *parts[1], sample_weights(train), sample_weights(validation)), **scale}
 
 
 def linear_number(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -62,7 +63,7 @@ def linear_number(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray
 
 
 def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    return fit_trees(features(train), _target(train, of), classes=of.spec.output[0], seed=seed)
+    return fit_trees(features(train), _target(train, of), classes=of.spec.output[0], seed=seed, weights=sample_weights(train))
 
 
 def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
@@ -72,21 +73,52 @@ def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
 
 
 def trees_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
-    return fit_trees(features(train), _target(train, of)[:, 0], seed=seed)
+    x, each = features(train), sample_weights(train)
+    return side_by_side([fit_trees(x, y, seed=seed, weights=each) for y in _target(train, of).T])
 
 
 def tree_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    return sums(found, features(series))
+    x = features(series)
+    return np.concatenate([sums(one, x) for one in apart(found)], axis=1)
 
 
-def best_ridge(x: np.ndarray, y: np.ndarray, x_val: np.ndarray, y_val: np.ndarray) -> Arrays:
-    """Ridge regression of all columns of y at once, by the penalty that is best on validation data."""
+def side_by_side(parts: list[Arrays]) -> Arrays:
+    """Arrays of several models as those of one; of a single model, its own. `apart` takes them apart."""
+    if len(parts) == 1:
+        return parts[0]
+    numbered = {f"{name} {j}": array for j, part in enumerate(parts) for name, array in part.items()}
+    return {"models": np.array(len(parts)), **numbered}
+
+
+def apart(found: Arrays) -> list[Arrays]:
+    """What `side_by_side` put together.
+
+    >>> [one["a"].item() for one in apart(side_by_side([{"a": np.array(1)}, {"a": np.array(2)}]))]
+    [1, 2]
+    """
+    if "models" not in found:
+        return [found]
+    ending = [f" {j}" for j in range(int(found["models"]))]
+    return [{name.removesuffix(end): array for name, array in found.items() if name.endswith(end)} for end in ending]
+
+
+def best_ridge(
+    x: np.ndarray,
+    y: np.ndarray,
+    x_val: np.ndarray,
+    y_val: np.ndarray,
+    each: np.ndarray | None = None,
+    each_val: np.ndarray | None = None,
+) -> Arrays:
+    """Ridge regression of all columns of y at once, by the penalty that is best on validation data; `each` are weights."""
     x, y = x.astype(float), y.astype(float)
-    mean, start = x.mean(0), y.mean(0)
-    sizes, axes = np.linalg.eigh((x - mean).T @ (x - mean))
-    turned = axes.T @ ((x - mean).T @ (y - start))
+    mean, start = np.average(x, axis=0, weights=each), np.average(y, axis=0, weights=each)
+    away = (x - mean) if each is None else (x - mean) * (each / each.mean())[:, None]
+    sizes, axes = np.linalg.eigh(away.T @ (x - mean))
+    turned = axes.T @ (away.T @ (y - start))
     tried = [axes @ (turned / (np.maximum(sizes, 0.0) + penalty)[:, None]) for penalty in PENALTIES]
-    error = lambda weights: float(np.nanmean(((x_val - mean) @ weights + start - y_val) ** 2))
+    weigh = 1.0 if each_val is None else (each_val / each_val.mean())[:, None]
+    error = lambda weights: float(np.nanmean(weigh * ((x_val - mean) @ weights + start - y_val) ** 2))
     weights = min(tried, key=error)
     return {"weights": weights, "start": start - mean @ weights}
 
@@ -112,10 +144,10 @@ def thinned(series: Series, most: int = MOST) -> Series:
     return series.take(np.linspace(0, len(series) - 1, most).astype(int))
 
 
-def _logistic(x: np.ndarray, y: np.ndarray, classes: int, strength: float) -> Arrays:
+def _logistic(x: np.ndarray, y: np.ndarray, classes: int, strength: float, each: np.ndarray | None = None) -> Arrays:
     with warnings.catch_warnings():  # after so many steps it is good enough to be compared with
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(C=strength, max_iter=200).fit(x, y)
+        model = LogisticRegression(C=strength, max_iter=200).fit(x, y, sample_weight=each)
     weights, start = model.coef_.T, model.intercept_
     if weights.shape[1] == 1:  # of two classes scikit-learn keeps the second's lead
         weights, start = np.concatenate([0 * weights, weights], 1), np.append(0.0, start)
@@ -130,6 +162,12 @@ def _all_classes(found: np.ndarray, known: np.ndarray, classes: int, fill: float
     whole = np.full((len(found), classes), fill)
     whole[:, known] = found
     return whole
+
+
+def sample_weights(series: Series) -> np.ndarray | None:
+    """How much samples count, 1 on average; None where all count the same."""
+    weights = uneven(series.weights)
+    return None if weights is None else weights / weights.mean()
 
 
 def _target(series: Series, of: Preprocessor) -> np.ndarray:

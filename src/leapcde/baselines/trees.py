@@ -11,13 +11,15 @@ BLOCK = 2_000_000  # samples times trees that are followed at once
 LEAF = 20  # samples in a leaf at least, as scikit-learn has it; fewer where there are few
 
 
-def fit_trees(inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0) -> Arrays:
+def fit_trees(
+    inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0, weights: np.ndarray | None = None
+) -> Arrays:
     """Boosted trees on a table that may hold NaN, for labels below `classes`, or for numbers if there are none."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     leaf = int(np.clip(len(inputs) // 20, 3, LEAF))
     make = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    return tree_arrays(make(min_samples_leaf=leaf, random_state=seed).fit(inputs, target), classes)
+    return tree_arrays(make(min_samples_leaf=leaf, random_state=seed).fit(inputs, target, sample_weight=weights), classes)
 
 
 def tree_arrays(model: Any, classes: int = 0) -> Arrays:

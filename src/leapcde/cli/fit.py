@@ -40,7 +40,7 @@ from leapcde.cli.options import (
     print_splits,
     print_table,
 )
-from leapcde.errors import InputError, LeapWarning, choose
+from leapcde.errors import InputError, LeapWarning, choose, meant
 
 if TYPE_CHECKING:
     from leapcde.data.dataset import DataRequest, Dataset
@@ -49,21 +49,35 @@ if TYPE_CHECKING:
 FEW = 10  # samples of a part from which nothing much can be told
 fit_app = typer.Typer()
 File = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet: one row for each sample and time, cells may be empty.")]
-Id = Annotated[str | None, typer.Option(help="Column that tells the samples apart.")]
+Id = Annotated[str | None, typer.Option(help="Column that tells the samples apart; a single series to forecast has none.")]
 Time = Annotated[str | None, typer.Option(help="Column with the times: numbers or dates.")]
 TimeFormat = Annotated[
     str | None, typer.Option(help="How times are written, if not in one way only: '%d/%m/%Y %H:%M'; needed for 03/04/2024.")
 ]
-Target = Annotated[str | None, typer.Option(help="Column to predict, one value a sample.")]
+Target = Annotated[
+    str | None, typer.Option(help="Column to predict, one value a sample, or several; of forecasts, channels; comma-separated.")
+]
+Known = Annotated[str, typer.Option(help="Channels whose future is known when forecasts are asked for, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
+Weights = Annotated[str | None, typer.Option(help="Column that says how much each sample counts; default all the same.")]
 Horizon = Annotated[
     str | None,
     typer.Option(
-        help="Forecast all value columns: so many rows ahead (10), or at times after the last one (0.5,1,2; of dates, seconds)."
+        help="Forecast value columns: so many rows ahead (10), or at times after the last one (0.5,1,2; of dates, seconds)."
     ),
 ]
 Window = Annotated[int | None, typer.Option(min=1, help="Forecast from so many points; default from the data.")]
+Stride = Annotated[
+    int | None,
+    typer.Option(min=1, help="Rows from window to window; default random starts, fresh in every epoch, and all for the test."),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        help="time (default for forecasts: the test comes last), sequence, random (default for all else), group:COLUMN."
+    ),
+]
 Task = Annotated[str | None, typer.Option(help="classification or regression, if the guess is wrong.")]
 Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; nothing is chosen from the data.")]
 
@@ -79,8 +93,12 @@ def fit(
     target: Target = None,
     values: Values = "",
     static: Static = "",
+    weights: Weights = None,
     horizon: Horizon = None,
     window: Window = None,
+    stride: Stride = None,
+    split: Split = None,
+    known: Known = "",
     task: Task = None,
     drop: Drop = 0.0,
     epochs: Epochs = None,
@@ -100,16 +118,18 @@ def fit(
 ) -> None:
     """Train on your own file. What you do not set is chosen from the data's shape; the run folder holds every choice.
 
-    70 % of the samples train, 15 % choose the weights, 15 % test. Kill it whenever you like, the same command goes on.
+    70 % of the data trains, 15 % chooses the weights, 15 % tests: of forecasts the latest rows. Kill it whenever you like,
+    the same command goes on.
 
     Example: leapcde fit visits.csv --id patient --time hour --target sepsis --intensity
     """
     from leapcde.cli.source import first_load
 
-    asked = file_request(file, id, time, target, values, static, horizon, window, task, drop, time_format)
+    columns = (id, time, target, values, static, weights)
+    asked = file_request(file, *columns, horizon, window, task, drop, time_format, split, stride, known)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
-    params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
-    training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
+    params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
+    training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     _check_class_weight(class_weight)
     request, data = first_load(asked)
     estimator = make_estimator(
@@ -149,8 +169,8 @@ def train(
     from leapcde.cli.source import first_load
 
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
-    params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
-    training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
+    params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
+    training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     settings = {"training": _given(training), "options": _options(option)}
     _check_class_weight(class_weight)
     asked = set_request(data, drop, data_dir, dataset_option)
@@ -176,8 +196,12 @@ def tune(
     target: Target = None,
     values: Values = "",
     static: Static = "",
+    weights: Weights = None,
     horizon: Horizon = None,
     window: Window = None,
+    stride: Stride = None,
+    split: Split = None,
+    known: Known = "",
     task: Task = None,
     drop: Drop = 0.0,
     epochs: Epochs = None,
@@ -203,7 +227,8 @@ def tune(
     if is_name(data):
         asked = set_request(data, drop, data_dir, dataset_option)
     else:
-        asked = file_request(Path(data), id, time, target, values, static, horizon, window, task, drop, time_format)
+        columns = (id, time, target, values, static, weights)
+        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format, split, stride, known)
     request, loaded = first_load(asked)
     estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
@@ -226,9 +251,12 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     if task == "classification":
         params["class_weight"] = None if class_weight == "none" else "balanced"
     if task == "forecasting" and request.horizon is not None:
-        params |= {"horizon": request.horizon, "window": request.window}
+        params |= {"horizon": request.horizon, "window": request.window, "stride": request.stride}
+        params |= {"target": request.forecast, "known": request.known}
     if request.columns is not None:
-        columns = replace(request.columns, time_format=None).to_json()  # which is the file's business
+        columns = replace(
+            request.columns, weights=None, categories=None, time_format=None
+        ).to_json()  # which are the file's business
         params |= {key: value for key, value in columns.items() if task != "forecasting" or key != "target"}
     made = ESTIMATORS[task]().set_params(model=model, **params)
     # The validation data calibrates the intervals of a run: nothing more is held out for that.
@@ -237,14 +265,19 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
 
 def train_run(estimator: Estimator, data: Dataset, request: DataRequest, folder: Path, *, as_json: bool) -> None:
     """Train a run, and print its numbers."""
-    from leapcde.estimators.run import run
+    from leapcde.estimators.run import run, told_coverage
 
     result = run(estimator, data, request=request, folder=folder)
     _note_few(data)
     if as_json:
         about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
+        about |= {"split": data.options.get("split"), "coverage of 90 % intervals": result.coverage}
         return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
+    if "split" in data.options and request.columns is not None:
+        typer.echo(f"split: {data.options['split']}")
     print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
+    if result.coverage is not None:
+        typer.echo(told_coverage(result.coverage))
     if result.ahead:
         typer.echo(result.ahead)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
@@ -263,26 +296,41 @@ def paper_settings(data: str, model: str, given: dict[str, Any]) -> dict[str, An
 def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: list[str] | None) -> DataRequest:
     """A data set by name."""
     from leapcde.data.dataset import DataRequest
-    from leapcde.datasets.registry import is_name
+    from leapcde.datasets.registry import DATASETS, is_name
 
     if not is_name(data):
-        hint = "for a table use 'leapcde fit'" if Path(data).exists() else "'leapcde data list' shows them"
+        hint = (
+            "for a table use 'leapcde fit'" if Path(data).exists() else f"{meant(data, DATASETS)}'leapcde data list' shows them"
+        )
         raise InputError(f"{data!r} is not a data set; {hint}")
     chosen = name_values(dataset_option or [], "--dataset-option", "words=all")
     return DataRequest(data, drop, dataset_options=chosen, data_dir=None if data_dir is None else str(data_dir))
 
 
-def file_request(file: Path, id, time, target, values, static, horizon, window, task, drop, time_format) -> DataRequest:
+def file_request(
+    file: Path, id, time, target, values, static, weights, horizon, window, task, drop, time_format, split, stride, known
+) -> DataRequest:
     """A file with named columns."""
-    from leapcde.data.columns import Columns
+    from leapcde.data.columns import Columns, one_or_several
     from leapcde.data.dataset import DataRequest
 
     if not file.exists():
-        raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
-    if id is None or time is None:
-        raise InputError("a file needs --id and --time, the columns that tell samples apart and give the times")
-    columns = Columns(id, time, target, names(values), names(static), time_format)
-    return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task)
+        beside = [path.name for path in file.parent.iterdir() if path.is_file()] if file.parent.is_dir() else []
+        hint = meant(file.name, beside) or "a data set by name is trained with 'leapcde train'"
+        raise InputError(f"there is no file {file}; {hint.rstrip()}")
+    if time is None or (id is None and horizon is None):
+        raise InputError(
+            "a file needs --id and --time, the columns that tell samples apart and give the times; "
+            "a single series to be forecast (--horizon) needs --time only"
+        )
+    if known and horizon is None:
+        raise InputError("--known is for forecasts: it names columns whose future is known; give a --horizon")
+    forecast = names(target or "") if horizon is not None else ()
+    targets = one_or_several(names(target or "")) if horizon is None else None
+    channels = names(values) and tuple(dict.fromkeys([*names(values), *forecast, *names(known)]))
+    columns = Columns(id, time, targets, channels, names(static), weights, time_format=time_format)
+    more = {"split": split, "stride": stride, "forecast": forecast or None, "known": names(known) or None}
+    return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task, **more)
 
 
 def read_horizon(text: str | None) -> int | tuple[float, ...] | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from leapcde.data import table_file
+from leapcde.data.columns import columns_of
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.datasets import registry
 from leapcde.errors import InputError
@@ -25,13 +26,17 @@ def first_load(request: DataRequest) -> tuple[DataRequest, Dataset]:
         request = replace(request, data=str(path), digest=table_file.digest(path))
     data = _read(request)
     if request.columns is not None:
-        columns = replace(request.columns, values=data.train.channels)
-        request = replace(request, columns=columns, window=data.options.get("window"))
+        known = {"values": columns_of(data.train), "categories": data.train.categories or None}
+        by_time = "time" if data.options["split"].startswith("by time") else "sequence"
+        split = request.split or (None if request.horizon is None else by_time)
+        columns = replace(request.columns, **known)
+        request = replace(request, columns=columns, window=data.options.get("window"), split=split)
     return request, data
 
 
 def _read(request: DataRequest) -> Dataset:
     if request.columns is not None:
-        how = {"horizon": request.horizon, "window": request.window, "task": request.task, "drop_rate": request.drop}
+        how = {name: getattr(request, name) for name in ("horizon", "window", "task", "split", "stride", "forecast", "known")}
+        how["drop_rate"] = request.drop
         return table_file.load(Path(request.data), request.columns, **how)
     return registry.load(request.data, data_dir=request.data_dir, drop_rate=request.drop, **request.dataset_options)

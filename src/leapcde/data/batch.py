@@ -18,6 +18,7 @@ class Padded(NamedTuple):
     last: Any  # (batch, channels), each channel's last observed value, 0 if there is none
     static: Any  # (batch, features), possibly of width 0
     target: Any  # (batch, ...) or None
+    weights: Any = None  # (batch,): how much each sample counts, or None
 
     @property
     def length(self) -> int:
@@ -49,6 +50,7 @@ def pad(series: Series, length: int | None = None) -> Padded:
         last=last.astype(np.float32),
         static=static.astype(np.float32),
         target=series.target,
+        weights=None if series.weights is None else series.weights.astype(np.float32),
     )
 
 

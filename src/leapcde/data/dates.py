@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leapcde.data.parse import RowName, is_missing, numbers, place
+from leapcde.data.parse import RowName, is_missing, masked_problem, numbers, place
 from leapcde.errors import LeapWarning, Problems
 
 # A zone stands behind a clock: in 2024-05-01 there is none.
@@ -35,6 +35,8 @@ def seconds_or_numbers(
     [60.0]
     """
     before = len(problems.found)
+    if masked_problem(values, where, problems):
+        return None
     try:
         array = np.asarray(values)
     except ValueError:
@@ -192,3 +194,17 @@ def _filled(shape: tuple[int, ...], there: np.ndarray, seconds: np.ndarray) -> n
     found = np.full(int(np.prod(shape)), np.nan)
     found[there] = seconds
     return found.reshape(shape)
+
+
+SINCE_1970 = 1e8  # seconds, from which times can only be dates
+
+
+def told_time(seconds: float) -> str:
+    """A date where seconds can be nothing else, or the number.
+
+    >>> told_time(1.7e9), told_time(2024.5)
+    ('2023-11-14 22:13:20', '2024.5')
+    """
+    if not abs(seconds) >= SINCE_1970:
+        return f"{seconds:g}"
+    return str(np.datetime64(round(seconds), "s")).replace("T", " ").removesuffix(" 00:00:00")

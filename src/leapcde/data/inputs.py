@@ -10,13 +10,24 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
 from leapcde.data.columns import Columns, read_columns
+from leapcde.data.parse import is_missing, unmasked
 from leapcde.data.read import as_series
 from leapcde.data.series import Series, check, join
-from leapcde.errors import InputError
+from leapcde.errors import InputError, Problems
 
 
-def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_target: bool = True) -> Series:
+def read(
+    data: Any,
+    target: Any = None,
+    *,
+    columns: Columns | None = None,
+    with_target: bool = True,
+    sample_weight: Any = None,
+    groups: Any = None,
+) -> Series:
     """Any accepted form as one checked `Series`. `target` is one entry a sample, in the order of the samples.
+
+    So are `sample_weight` and `groups`: samples of one group are then samples of one id.
 
     `columns` names the columns of a table or the dimensions of xarray data.
 
@@ -24,9 +35,31 @@ def read(data: Any, target: Any = None, *, columns: Columns | None = None, with_
     [2, 1]
     """
     series = _series(data, columns or Columns(), with_target)
-    if target is None:
+    if target is None and sample_weight is None and groups is None:
         return check(series) if isinstance(data, Series) else series
-    return as_series(series, target=_flat(target))
+    series = as_series(series, target=_flat(target), weights=_plain(sample_weight))
+    if target is not None:
+        series = replace(series, target_names=tuple(map(str, getattr(target, "columns", ()))))
+    return series if groups is None else replace(series, ids=_groups(groups, series))
+
+
+def sequences(data: Any, *, shortest: int = 0, channels: int | None = None) -> Any:
+    """A single series, in a form that can be nothing else, as a list of one; all else as it is.
+
+    That is a pair (times, values), an array (time,), and an array (time, channel): with so many `channels`, or with
+    fewer columns than the `shortest` series has rows, since they cannot be its times then.
+
+    >>> len(sequences(np.ones((500, 3)), shortest=12)), len(sequences(np.ones((500, 30)), shortest=12))
+    (1, 500)
+    """
+    if isinstance(data, tuple) and len(data) == 2:
+        clock, values = (tuple(np.shape(part)) for part in data)
+        return [data] if len(clock) == 1 and len(values) in (1, 2) and clock[0] == values[0] > 1 else data
+    if isinstance(data, (list, tuple, Series)) or hasattr(data, "columns") or hasattr(data, "dims"):
+        return data
+    shape = getattr(data, "shape", ())
+    single = len(shape) == 1 or (len(shape) == 2 and (shape[1] == channels or shape[1] < shortest))
+    return [data] if single else data
 
 
 def _series(data: Any, columns: Columns, with_target: bool) -> Series:
@@ -34,12 +67,13 @@ def _series(data: Any, columns: Columns, with_target: bool) -> Series:
         return data
     if hasattr(data, "dims") and hasattr(data, "coords"):
         return _from_xarray(data, columns)
-    if hasattr(data, "columns"):
+    if hasattr(data, "columns") or hasattr(data, "column_names"):
         return read_columns(data, columns, with_target=with_target)
     if isinstance(data, (list, tuple)) and data and all(isinstance(item, Series) for item in data):
         return join(data)
     if not hasattr(data, "__len__") and hasattr(data, "__array__"):
         data = np.asarray(data)
+    data = unmasked(data)
     kind = getattr(getattr(data, "dtype", None), "kind", "")
     if kind == "O":
         data = _as_numbers(data)
@@ -54,7 +88,7 @@ def _as_numbers(data: Any) -> Any:
     """An array of objects that are numbers, as numbers; else as it is, for `as_series` to say what is wrong."""
     try:
         return np.asarray(data).astype(float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return data
 
 
@@ -82,12 +116,49 @@ def _from_xarray(data: Any, columns: Columns) -> Series:
     return replace(series, channels=tuple(names) if names else series.channels, ids=ids)
 
 
+def _plain(array: Any) -> Any:
+    return array.to_numpy() if hasattr(array, "to_numpy") else array
+
+
+def _groups(groups: Any, series: Series) -> np.ndarray:
+    found = np.asarray(_plain(groups))
+    if found.shape != (len(series),):
+        raise InputError(f"groups: of shape {found.shape} for {len(series)} samples; give one for each")
+    if is_missing(found).any():
+        raise InputError(f"groups: sample {int(np.argmax(is_missing(found)))} has none; give one for each sample")
+    return found.astype(str) if found.dtype == object else found
+
+
 def _flat(target: Any) -> Any:
     """A target given as one column, as scikit-learn allows, is one number a sample."""
-    array = target.to_numpy() if hasattr(target, "to_numpy") else target
+    array = _plain(target)
     shape = getattr(array, "shape", ())
     if len(shape) != 2 or shape[1] != 1:
         return array
     message = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
     warnings.warn(message, DataConversionWarning, stacklevel=4)  # in scikit-learn's words, for its tools
-    return np.asarray(array).ravel()
+    return array.ravel() if isinstance(array, np.ma.MaskedArray) else np.asarray(array).ravel()
+
+
+def times_within(series: Series, times: Any, reach: float) -> np.ndarray:
+    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on.
+
+    >>> times_within(as_series([([0, 2], [1.0, 2.0])]), [0.5, 1.0], 0.0).tolist()
+    [[0.5, 1.0]]
+    """
+    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
+    clock = read_times.times.reshape(len(read_times), -1)
+    if len(clock) not in (1, len(series)):
+        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
+    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
+    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
+    problems = Problems()
+    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
+    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
+        problems.add(
+            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
+            f"{clock[i, -1]:g}"
+        )
+    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
+    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
+    return clock

@@ -11,14 +11,20 @@ import numpy as np
 
 from leapcde.data.dates import note_whole_dates, seconds_or_numbers
 from leapcde.data.parse import (
+    Categories,
     RowName,
+    as_table,
+    find_categories,
     is_missing,
     number_columns,
     numbers,
+    one_hot,
     row_names,
     static_features,
     table_cells,
     target_column,
+    told_apart,
+    unmasked,
     value_columns,
 )
 from leapcde.data.series import Series, check_and_raise, first_rows, name_of
@@ -33,6 +39,7 @@ def as_series(
     times: Any = None,
     target: Any = None,
     static: Any = None,
+    weights: Any = None,
     channels: Sequence[str] | None = None,
     layout: str = "channels_last",
 ) -> Series:
@@ -42,7 +49,8 @@ def as_series(
     arrays for one channel; a 3-D array (sample, time, channel) with NaN, or a 2-D array (sample, time). For arrays,
     `times` may be shared (time,) or per sample (sample, time), and rows at the end of a sample that are NaN in every
     channel are padding. Without times, observations count 0, 1, 2, … `layout="channels_first"` reads arrays as aeon
-    has them: (sample, channel, time), or a list of (channel, time), with or without times.
+    has them: (sample, channel, time), or a list of (channel, time), with or without times. `weights` says how much each
+    sample counts in training and in metrics.
 
     >>> as_series(np.ones((4, 10, 3))).lengths.tolist()
     [10, 10, 10, 10]
@@ -62,22 +70,29 @@ def as_series(
         series = replace(series, target=target_column(target, "target", problems))
     if static is not None:
         series = replace(series, static=static_features(static, problems))
+    if weights is not None:
+        series = replace(series, weights=numbers(weights, "weights", problems, "give one number a sample"))
     return check_and_raise(series, problems, "the series cannot be used")
 
 
 def from_table(
     table: Any,
     *,
-    id: str,
+    id: str | None = None,
     time: str,
     values: Sequence[str] | None = None,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
     static: Sequence[str] = (),
+    weights: str | None = None,
+    categories: Categories | None = None,
     time_format: str | None = None,
 ) -> Series:
     """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
 
-    Rows may come in any order. `target` and `static` columns hold one value a sample, repeated on its rows.
+    Rows may come in any order. Without `id`, all rows are one sample. `target`, `static` and `weights` columns hold one
+    value a sample, repeated on its rows; several targets are numbers. A column of text becomes one of 0 and 1 for each of its
+    categories ("sex=f"), those of the table or, so that new data is read as that of training was, `categories`: what
+    `Series.categories` of the latter holds.
     Dates and times become seconds, those with a time zone in UTC; text is read as dates where that can be done in one way
     only, or as `time_format` says ("%d/%m/%Y %H:%M").
 
@@ -87,29 +102,41 @@ def from_table(
     >>> series.channels, series.lengths.tolist(), series.target.tolist()
     (('hr',), [2, 1], [0, 1])
     """
+    table = as_table(table)
     problems, cells, row_name = Problems(), table_cells(table), row_names(table)
-    channels = value_columns(list(cells), [id, time, *static, *([target] if target else [])], values)
-    keys = cells[id]
+    targets = [target] if isinstance(target, str) else list(target or ())
+    channels = value_columns(list(cells), [*filter(None, [id, time, weights]), *static, *targets], values)
+    keys = cells[id] if id else np.zeros(len(cells[time]), int)
     clock = seconds_or_numbers(cells[time], f"column {time!r}", problems, time_format=time_format, row_name=row_name)
     if time_format is None and cells[time].dtype.kind in "iuf":
         note_whole_dates(clock, f"column {time!r}")
     empty = is_missing(keys)
     if empty.any():
         problems.add(f"column {id!r}: empty in {row_name(int(np.argmax(empty)))}; every row needs an id")
-    matrix, extra = (number_columns(cells, names, problems, row_name) for names in (channels, static))
-    labels = target_column(cells[target], f"column {target!r}", problems, row_name) if target else None
+    kinds = find_categories(table, cells, [*channels, *static], problems) if categories is None else categories
+    matrix, extra = (number_columns(cells, names, problems, row_name, kinds) for names in (channels, static))
+    labels = target_column(cells[targets[0]], f"column {targets[0]!r}", problems, row_name) if len(targets) == 1 else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
-    ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
+    ids, owner = told_apart(keys)
     order = np.lexsort((clock, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])
-    series = Series(clock[order], matrix[order], offsets, tuple(channels), ids=ids)
+    rows, names = one_hot(matrix[order], channels, kinds)
+    series = Series(clock[order], rows, offsets, names, ids=ids if id else None, categories=dict(kinds))
     where = lambda row: row_name(int(order[row]))
     if labels is not None:
-        series = replace(series, target=_one_each(labels[order], series, str(target), problems, where))
+        series = replace(series, target=_one_each(labels[order], series, targets[0], problems, where))
+    if len(targets) > 1:
+        each = number_columns(cells, targets, problems, row_name)[order]
+        found = _each_target(each, series, targets, problems, where)
+        series = replace(series, target=found, target_names=tuple(targets))
     if static:
-        features = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
-        series = replace(series, static=np.stack(features, 1))
+        each = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
+        features, names = one_hot(np.stack(each, 1), static, kinds)
+        series = replace(series, static=features, static_names=names)
+    if weights:
+        counts = number_columns(cells, [weights], problems, row_name)[order, 0]
+        series = replace(series, weights=_one_each(counts, series, weights, problems, where))
     return check_and_raise(series, problems, "cannot read the table", where)
 
 
@@ -120,12 +147,12 @@ def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple
     if isinstance(data, (str, bytes, dict)) or not hasattr(data, "__len__"):
         raise InputError(f"cannot read series from {type(data).__name__}: give a list of (times, values), or an array")
     if hasattr(data, "ndim"):
-        array = np.asarray(data)
+        array = np.asarray(unmasked(data))
         return _split_array(np.swapaxes(array, 1, 2) if first and array.ndim == 3 else array, times, problems)
     if times is not None:
-        count = len(times) if hasattr(times, "__len__") else 0
+        count = len(times) if hasattr(times, "__len__") and np.ndim(times) != 0 else -1
         if count != len(data):
-            raise InputError(f"times: {count} entries for {len(data)} samples; give one for each")
+            raise InputError(f"times: {max(count, 0)} entries for {len(data)} samples; give one for each")
         pairs = list(zip(times, data, strict=True))
     else:
         pairs = [(item[0], item[1]) if isinstance(item, tuple) and len(item) == 2 else (None, item) for item in data]
@@ -134,7 +161,7 @@ def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple
 
 def _turned(values: Any) -> Any:
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values))
     except ValueError:
         return values  # rows of different lengths: what reads the sample says so
     return array.T if array.ndim == 2 else array
@@ -164,6 +191,8 @@ def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None, problems
     """All samples end to end. Where one cannot be read, a stand-in lets the search for problems go on."""
     read = [_sample(f"sample {i}", clock, values, problems) for i, (clock, values) in enumerate(pairs)]
     widths = [block.shape[1] for _, block in filter(None, read) if len(block)]
+    if channels is not None and not isinstance(channels, (list, tuple, np.ndarray)):
+        raise InputError(f"channels: {channels!r}; give a list of names")
     width = len(channels) if channels is not None else mode(widths or [1])
     expected = "as in the others" if channels is None else "one for each name in channels"
     clocks, blocks = [], []
@@ -173,7 +202,7 @@ def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None, problems
             problems.add(f"sample {i}: {block.shape[1]} channels, expected {width}, {expected}")
         clocks.append(clock)
         blocks.append(block if block.shape[1] == width else np.zeros((len(block), width)))
-    names = tuple(channels) if channels is not None else tuple(f"x{c}" for c in range(width))
+    names = tuple(map(str, channels)) if channels is not None else tuple(f"x{c}" for c in range(width))
     offsets = np.concatenate([[0], np.cumsum([len(b) for b in blocks])])
     return Series(np.concatenate(clocks), np.concatenate(blocks), offsets, names)
 
@@ -193,6 +222,15 @@ def _sample(where: str, clock: Any, values: Any, problems: Problems) -> tuple[np
         problems.add(f"{where}: {times.size} times for {len(block)} rows of values; give one time a row")
         return None
     return times, block
+
+
+def _each_target(rows: np.ndarray, series: Series, names: list[str], problems: Problems, where: RowName) -> np.ndarray:
+    """Several targets, (sample, target); all of them must be known."""
+    found = np.stack([_one_each(rows[:, j], series, name, problems, where) for j, name in enumerate(names)], 1)
+    for j in np.flatnonzero(np.isnan(found).any(0) & ~np.isnan(rows).all(0)):
+        i = int(np.argmax(np.isnan(found[:, j])))
+        problems.add(f"column {names[j]!r}: empty for {name_of(series, i)}; every sample needs one, leave out those without")
+    return found
 
 
 def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems, row_name: RowName) -> np.ndarray:

@@ -7,12 +7,14 @@ costs what its observations cost, and everything below is vectorised over all sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from leapcde.errors import Problems
+
+EACH = ("target", "static", "ids", "weights")  # what a series has for each sample
 
 
 def join(parts: Sequence[Series]) -> Series:
@@ -26,15 +28,17 @@ def join(parts: Sequence[Series]) -> Series:
     for i, part in enumerate(parts):
         if part.channels != first.channels:
             problems.add(f"part {i}: channels {', '.join(part.channels)}; part 0 has {', '.join(first.channels)}")
-        for name in ("target", "static"):
+        if part.categories != first.categories:
+            problems.add(f"part {i}: has other categories than part 0; read both with the same categories=")
+        for name in ("target", "static", "weights"):
             if (getattr(part, name) is None) != (getattr(first, name) is None):
                 problems.add(f"part {i}: {name} is given for some parts only; give it for all or none")
     problems.raise_if_any("the series cannot be joined")
-    each = {name: [getattr(part, name) for part in parts] for name in ("target", "static", "ids")}
+    each = {name: [getattr(part, name) for part in parts] for name in EACH}
     whole = {name: None if any(a is None for a in arrays) else np.concatenate(arrays) for name, arrays in each.items()}
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
     times, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("times", "values"))
-    return Series(times, values, offsets, first.channels, **whole)
+    return replace(first, times=times, values=values, offsets=offsets, **whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,10 @@ class Series:
     target: np.ndarray | None = None  # (samples, ...): labels, numbers, or future values (horizon, channels)
     static: np.ndarray | None = None  # (samples, features), NaN allowed
     ids: np.ndarray | None = None  # (samples,): a patient, a sequence; windows of one sequence share its id
+    weights: np.ndarray | None = None  # (samples,): how much each counts; all the same without
+    static_names: tuple[str, ...] = ()  # of the features, where they have any
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns that are channels or statics "sex=f"
+    target_names: tuple[str, ...] = ()  # names of several targets, where they have any
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -85,7 +93,7 @@ class Series:
         lengths = self.lengths[samples]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)
-        each = {name: getattr(self, name) for name in ("target", "static", "ids")}
+        each = {name: getattr(self, name) for name in EACH}
         each = {name: None if array is None else array[samples] for name, array in each.items()}
         return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
 
@@ -120,14 +128,46 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
         channel = series.channels[int(np.argmax(infinite[row]))]
         where = f"{name_of(series, owner[row])}, channel {channel!r}"
         problems.add(f"{where}: infinite value at {at(row)}; use NaN for missing")
-    for label, array in (("target", series.target), ("static", series.static)):
+    for label, array in (("target", series.target), ("static", series.static), ("weights", series.weights)):
         if array is not None and len(array) != len(series):
             problems.add(f"{label}: {len(array)} entries for {len(series)} samples; give one for each")
     if series.static is not None and np.isinf(series.static).any():
         row = int(np.argmax(np.isinf(series.static).any(1)))
         problems.add(f"static: infinite value for sample {row}; use NaN for missing")
+    if series.weights is not None:
+        _check_weights(series, problems)
     problems.raise_if_any(what)
     return series
+
+
+def uneven(weights: np.ndarray | None) -> np.ndarray | None:
+    """The weights of samples, or None where all count the same: then nothing is to be weighed.
+
+    >>> uneven(np.ones(3)), uneven(np.array([1.0, 2.0])).tolist()
+    (None, [1.0, 2.0])
+    """
+    return None if weights is None or bool(np.all(weights == weights[0])) else weights
+
+
+def counting(series: Series) -> Series:
+    """Without samples of weight 0, which are to be as if they were not there; without weights that are all the same."""
+    if series.weights is None:
+        return series
+    kept = series if np.all(series.weights > 0) else series.take(np.flatnonzero(series.weights > 0))
+    return replace(kept, weights=uneven(kept.weights))
+
+
+def _check_weights(series: Series, problems: Problems) -> None:
+    weights = np.asarray(series.weights)
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    for i in np.flatnonzero(wrong)[:1] if weights.ndim == 1 else ():
+        where = name_of(series, i) if i < len(series) else f"entry {i}"
+        more = f", and {wrong.sum() - 1} others are none" if wrong.sum() > 1 else ""
+        problems.add(f"weights: {where} has {weights[i]:g}{more}; a weight is a number, 0 or larger")
+    if weights.ndim != 1:
+        problems.add(f"weights: of shape {weights.shape}; give one number a sample")
+    elif len(weights) and not weights.any():
+        problems.add("weights: all are zero, so no sample counts; leave them out, or give some above 0")
 
 
 def _check_times(series: Series, problems: Problems, at: Callable[[Any], str]) -> None:

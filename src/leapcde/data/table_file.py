@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from leapcde.data.columns import Columns, read_columns
-from leapcde.data.dataset import Dataset
+from leapcde.data.columns import Columns, as_trained, columns_of, named_columns, read_columns
+from leapcde.data.dataset import FORMER, Dataset
+from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
 from leapcde.data.series import Series
-from leapcde.data.split import split
-from leapcde.data.windows import Horizon, auto_window, cut_windows
+from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, told_in_time
+from leapcde.data.windows import (
+    Horizon,
+    auto_window,
+    cut_windows,
+    focused,
+    horizon_rows,
+    in_steps,
+    roles,
+    training_windows,
+    window_starts,
+)
 from leapcde.errors import InputError, LeapWarning, choose
 
 FEW_CLASSES = 20
+SPLITS = ("time", "sequence", "random", "group")
+Parts = tuple[Series, Series, Series]
 
 
 def load(
@@ -29,32 +44,132 @@ def load(
     window: int | None = None,
     task: str | None = None,
     drop_rate: float = 0.0,
+    split: str | None = None,
+    stride: int | None = None,
+    forecast: Sequence[str] | None = None,
+    known: Sequence[str] | None = None,
 ) -> Dataset:
-    """Read, check, split: 70 / 15 / 15 % of the ids, stratified by class where there are classes.
+    """Read, check, split: 70 / 15 / 15 % for training, validation and test.
 
-    With `horizon` (rows ahead, or times after the last one), the task is forecasting from `window` rows; else the
-    target column decides, or `task`.
+    With `horizon` (rows ahead, or times after the last one), the task is forecasting from `window` rows, at every
+    `stride`-th row if one is given, of the channels `forecast` (all if None) and with the future of those `known`; else
+    the target column decides, or `task`.
+
+    `split` is "time" (the default of forecasts: what is tested comes last), "sequence" (whole sequences at random),
+    "random" (samples, stratified by class; the default of all else), or "group:COLUMN" (no group on both sides).
     """
-    series = read(path, columns)
-    made: dict[str, Any] = {"file": path.name, "drop": drop_rate, "split": "70/15/15 by id"}
+    how, _, group = (split or "").partition(":")
+    if split != FORMER:
+        _check_split(split, group, horizon)
+    table = read_table(path, columns)
+    series = read_columns(table, _without(columns, table, group))
+    groups = _groups(table, columns, group, series) if group else None
+    made: dict[str, Any] = {"file": path.name, "drop": drop_rate}
     if horizon is not None:
-        length = window or auto_window(series, horizon)
-        if window is None:
-            warnings.warn(f"no --window given: forecasting from the last {length} points", LeapWarning, stacklevel=2)
-        cut = drop(cut_windows(series, length, horizon), drop_rate)
-        made |= {"window": length, "horizon": horizon}
-        return Dataset(path.stem, "forecasting", *split(cut, by_id=True), made)
+        asked = (forecast or (), known or ())
+        roles(series.channels, *asked)  # or an error
+        windows = {"horizon": horizon, "window": window, "stride": stride, "how": how, "groups": groups, "group": group}
+        return _forecasts(path.stem, series, drop_rate, made, asked, **windows)
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = task or guess_task(series.target)
     choose("task", task, ("classification", "regression"))
+    if task == "classification" and series.target.ndim > 1:
+        raise InputError(
+            f"several labels ({', '.join(series.target_names)}) cannot be classified at once: fit one target= at a time; "
+            "task='regression' predicts all of them as numbers"
+        )
     labels = series.target if task == "classification" else None
-    return Dataset(path.stem, task, *split(drop(series, drop_rate), labels=labels), made)
+    parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
+    train, validation, test = as_trained(*parts)
+    return Dataset(path.stem, task, train, validation, test, {**made, "split": told})
 
 
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:
     """The file as one `Series`, with nothing split or dropped."""
     return read_columns(read_table(path, columns), columns, with_target=with_target)
+
+
+def _check_split(split: str | None, group: str, horizon: Horizon | None) -> None:
+    if split is None:
+        return
+    how = split.partition(":")[0]
+    choose("split", how, SPLITS)
+    if (how == "group") != bool(group):
+        raise InputError(f"split {split!r}: only a split by group names a column, as in split='group:clinic'")
+    if horizon is not None and how == "random":
+        raise InputError("split 'random': windows of one sequence are alike, so forecasts are split by time or by sequence")
+    if horizon is None and how == "sequence":
+        raise InputError("split 'sequence' is for forecasts; samples are split at random, by time or by group:COLUMN")
+
+
+def _without(columns: Columns, table: Any, group: str) -> Columns:
+    """The columns without one that tells groups apart, which is no channel."""
+    if not group or columns.values:
+        return columns
+    named = {*named_columns(columns), group}
+    return replace(columns, values=tuple(str(name) for name in table.columns if str(name) not in named))
+
+
+def _groups(table: Any, columns: Columns, group: str, series: Series) -> np.ndarray:
+    """The group of each sample: a column that holds one value a sample."""
+    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None}
+    found = read_columns(table, replace(columns, target=group, **known))
+    return np.asarray(found.target)
+
+
+def _split_samples(series: Series, how: str, labels, groups, group: str) -> tuple[Parts, str]:
+    """Training, validation and test samples, and how they were chosen."""
+    if how == "time":
+        parts = split_by_start(series)
+        early, late = (told_time(float(part.times[part.offsets[:-1]].min())) for part in parts[1:])
+        return parts, f"by time: samples that start before {early} train, before {late} choose the weights, later ones test"
+    if groups is not None:
+        return split_by_group(series, groups), f"by {group}: all samples of one on one side"
+    return split(series, labels=labels), "70/15/15 % at random" + ("" if labels is None else ", of every class")
+
+
+def _forecasts(
+    name: str, series: Series, drop_rate: float, made: dict, asked, *, horizon, window, stride, **split_by
+) -> Dataset:
+    """Windows for training, validation and test, in sequences that are split first."""
+    sequences, length, told = _split_sequences(series, horizon, window, **split_by)
+    train, validation, test = as_trained(*sequences)
+    if window is None:
+        warnings.warn(f"no --window given: forecasting from the last {length} points", LeapWarning, stacklevel=4)
+    if split_by["how"] == FORMER:
+        stride = max(1, horizon_rows(series, horizon) // 2)
+    windows, fresh = training_windows(train, length, horizon, stride)
+    parts = [windows, *(cut_windows(part, length, horizon, stride) for part in (validation, test))]
+    made |= {"window": length, "horizon": horizon, "stride": stride, "split": told}
+    chosen = roles(train.channels, *asked)
+    cut = [drop(focused(part, *chosen), drop_rate) for part in parts]
+    return Dataset(name, "forecasting", *cut, options=made, sequences=None if fresh is None or drop_rate else train)
+
+
+def _split_sequences(series: Series, horizon, window, *, how: str, groups, group: str) -> tuple[Parts, int, str]:
+    """Sequences for training, validation and test, the window, and how they were split."""
+    found = None if how not in ("", "time") else split_in_time(series, horizon, window=window)
+    if found is not None and not found.missing:
+        return _all_there(found), found.window, told_in_time(found)
+    if found is not None and (how == "time" or len(series) < 3):
+        fix = "shorten horizon= or window=" + ("" if len(series) < 3 else ", or split by sequence")
+        raise InputError(f"the sequences cannot be split by time, {found.missing}; {fix}")
+    length = window or auto_window(series, horizon)
+    needed = length + (horizon if in_steps(horizon) else 1)
+    window_starts(series, length, needed - length)  # or an error
+    enough = np.flatnonzero(series.lengths >= needed)
+    some = series.take(enough)
+    if groups is not None:
+        return split_by_group(some, groups[enough]), length, f"by {group}: all sequences of one on one side"
+    parts = split(some, by_id=True)
+    told = f"by sequence: {len(parts[0])} train, {len(parts[1])} choose the weights, {len(parts[2])} test"
+    return parts, length, told if found is None else f"{told} (to be split by time they are {found.missing})"
+
+
+def _all_there(found: InTime) -> Parts:
+    train, validation, test = (part for part in found.parts if part is not None)
+    return train, validation, test
 
 
 def digest(path: Path) -> str:
@@ -66,12 +181,15 @@ def digest(path: Path) -> str:
 
 
 def guess_task(target: np.ndarray) -> str:
-    """Text, whole numbers and few values are classes; anything else is a number to predict.
+    """Text, whole numbers and few values are classes; anything else is a number to predict. Several targets that are all 0 or
+    1 are labels.
 
     >>> guess_task(np.array([0.0, 1.0, 1.0])), guess_task(np.linspace(0.0, 1.0, 50))
     ('classification', 'regression')
     """
     if target.dtype.kind not in "fiu":
         return "classification"
+    if target.ndim > 1:
+        return "classification" if np.isin(target, (0, 1)).all() else "regression"
     whole = bool(np.all(target == np.round(target)))
     return "classification" if whole and len(np.unique(target)) <= FEW_CLASSES else "regression"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,28 +19,36 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from leapcde.data.columns import Columns
+from leapcde.compiled import keep_compiled
+from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
-from leapcde.data.read import as_series
-from leapcde.data.series import Series
-from leapcde.data.split import hold_out
-from leapcde.errors import InputError, LeapWarning, Problems
+from leapcde.data.series import Series, counting
+from leapcde.data.split import Divided, hold_out, hold_out_groups
+from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.explain import attribution
-from leapcde.explain.explanation import Explanation, explanation
+from leapcde.explain.filling import some_samples
+from leapcde.explain.looks import LooksInside
+from leapcde.explain.summary import data_sizes, kept_history
+from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel, new_model, train_further
+from leapcde.training.history import History
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import note, watch_training
+from leapcde.training.progress import watch_training
+from leapcde.training.track.callbacks import Callbacks
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
 
+LEARNED = ("history", "n_iter", "stopped", "sizes", "path_error")  # what a file says about a training, besides the model
+AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
-class Estimator(BaseEstimator):
+
+class Estimator(LooksInside, BaseEstimator):
     """What the three estimators share. Abstract: use LeapClassifier, LeapRegressor or LeapForecaster."""
 
     task: str
@@ -51,6 +59,7 @@ class Estimator(BaseEstimator):
     epochs: int | None
     batch_size: int | None
     learning_rate: float | None
+    patience: int | None
     training: dict[str, Any] | TrainConfig | None
     validation: float
     id: str | None
@@ -70,10 +79,11 @@ class Estimator(BaseEstimator):
         X,
         y=None,
         *,
+        sample_weight: Any = None,
+        groups: Any = None,
         validation: Any = None,
         checkpoint: Path | None = None,
-        on_start: Callable[[dict[str, Any]], None] | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
+        callbacks: Sequence[Any] = (),
     ):
         """Learn from series and their targets.
 
@@ -81,48 +91,63 @@ class Estimator(BaseEstimator):
         ----------
         X, y
             Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample.
-        validation : (X, y) or Series, optional
+        sample_weight : array, optional
+            How much each sample counts in the loss, in what chooses the weights and in the calibration; all the same if None.
+        groups : array, optional
+            Samples of one group, such as the visits of a patient, are never both trained on and held out.
+        validation : (X, y), (X, y, sample_weight) or Series, optional
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
             A file from which a killed training goes on when `fit` is called again with the same data and settings.
-        on_start : callable, optional
-            Called when all input is checked and before the first epoch, with every setting that was chosen.
-        on_epoch : callable, optional
-            Called with the row of each finished epoch.
+        callbacks : sequence of functions or `Callback` objects, optional
+            Called with the row of each finished epoch, and when training starts and ends; see
+            `leapcde.training.track.Callback`. An answer of True ends training cleanly.
 
         Returns
         -------
         self
         """
-        series = self._training_series(X, y, settle=True)
-        self._check_target(series)
-        calibration = None
-        if self._calibration():
-            series, calibration = self._hold_out(series, self._calibration(), seed=1)
-        if validation is not None:
-            given = validation if isinstance(validation, tuple) and len(validation) == 2 else (validation, None)
-            held = self._training_series(*given)
-        else:
-            series, held = self._hold_out(series, self.validation, seed=0)
+        keep_compiled()
+        series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(start, config, series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch)
+        self._learn(start, config, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
         self._settle(config, held)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
+        self._held, self._path_error = some_samples(held), None  # of which `path_error_` is made when it is asked for
         return self
 
-    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None):
+    def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None, sample_weight: Any = None):
         """One more pass over new data from where training stands, with the scaling of the first call.
 
         `classes` names all classes there will be, in the first call of a classifier. The optimiser starts afresh.
         """
         fresh = not hasattr(self, "fitted_")
-        series = self._training_series(X, y, settle=fresh)
+        series = counting(self._training_series(X, y, settle=fresh, sample_weight=sample_weight))
         self._check_target(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
         start, config = self._start(series, once, fresh=fresh, classes=classes)
         self._learn(start, config, series, series)
         self._settle(config, None)
         return self
+
+    def _divided(self, X, y, validation: Any, *, sample_weight: Any = None, groups: Any = None) -> Divided:
+        """What trains, what chooses the weights, and what calibrates intervals."""
+        series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
+        self._check_target(series)
+        calibration, part = None, self._hold_out if groups is None else self._hold_out_groups
+        if self._calibration():
+            series, calibration = part(series, self._calibration(), seed=1)
+        if validation is None:
+            series, held = part(series, self.validation, seed=0)
+        else:
+            held = self._given(validation, series.categories)
+        return Divided(*as_trained(series, held, calibration))
+
+    def _given(self, validation: Any, categories: dict[str, tuple[str, ...]]) -> Series:
+        """Validation data as `fit` takes it, with the categories of the training data."""
+        given = validation if isinstance(validation, tuple) and len(validation) in (2, 3) else (validation, None)
+        weight = given[2] if len(given) == 3 else None
+        return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
         """The model from which training starts, and the settings with the weights of its classes."""
@@ -131,7 +156,9 @@ class Estimator(BaseEstimator):
             options = self._options(series, recipe, config.batch_size)
             given = tuple(np.asarray([] if classes is None else classes).tolist())
             settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            start = new_model(series, **settings, classes=given, ahead=self._ahead())
+            start = new_model(
+                series, **settings, classes=given, ahead=self._ahead(), robust=not isinstance(self.training, TrainConfig)
+            )
         else:
             start = self.fitted_
         return start, self._weighted(config, start.preprocessor, series)
@@ -143,31 +170,33 @@ class Estimator(BaseEstimator):
         series: Series,
         held: Series | None,
         *,
-        on_start=None,
-        on_epoch=None,
+        callbacks: Sequence[Any] = (),
         **more,
     ) -> None:
+        told = Callbacks(callbacks)
+        self.sizes_ = data_sizes(series, held)
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
             warnings.warn(message, LeapWarning, stacklevel=3)
         held = series if held is None else held
-        if on_start is not None:
-            start.preprocessor.encode_target(np.asarray(held.target))
-            on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
+        start.preprocessor.encode_target(np.asarray(held.target))  # what is wrong with it is found before anything starts
+        told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
         if self.verbose:
-            _tell_cost(start, series.lengths, config)
-        with watch_training(self.model, config.epochs, start.metric, quiet=not self.verbose) as hooks:
+            auto.tell_cost(start.name, start.model, series.lengths, config)
+        quiet = not self.verbose
+        with told.told_of_failure(), watch_training(self.model, config.epochs, start.metric, quiet=quiet) as hooks:
 
-            def follow(row: dict[str, float]) -> None:
-                for hook in (hooks.on_epoch, on_epoch):
-                    if hook is not None:
-                        hook(row)
+            def follow(row: dict[str, float]) -> bool:
+                if hooks.on_epoch is not None:
+                    hooks.on_epoch(row)
+                return told.on_epoch(row)
 
             self._keep(*train_further(start, series, held, config, on_step=hooks.on_step, on_epoch=follow, **more))
+        told.on_end({"stopped": self.stopped_, "failed": False, "best": History(self.history_).best(start.metric)})
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
-        given = self.options or {}
+        given = table_of(self.options)
         if isinstance(self.training, TrainConfig):
             return given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
@@ -175,15 +204,16 @@ class Estimator(BaseEstimator):
         return {**suited, **given}
 
     def _config(self, samples: int) -> TrainConfig:
-        mine = {key: value for key in ("epochs", "batch_size", "learning_rate") if (value := getattr(self, key)) is not None}
+        mine = {key: value for key in AMOUNTS if (value := getattr(self, key)) is not None}
         mine["seed"] = _seed(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
         settings = {**auto.training_options(samples, self.task, self.model), "stop_on": "validation"}
-        try:
-            return TrainConfig(**{**settings, **mine, **(self.training or {})})
-        except TypeError as error:
-            raise InputError(f"training: {error}; it takes the fields of leapcde.TrainConfig") from None
+        given = self.training or {}
+        for name in set(given) - set(TrainConfig.__dataclass_fields__):
+            known = meant(name, TrainConfig.__dataclass_fields__)
+            raise InputError(f"training: no setting {name!r}; {known}it takes the fields of leapcde.TrainConfig")
+        return TrainConfig(**{**settings, **mine, **given})
 
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
@@ -207,11 +237,17 @@ class Estimator(BaseEstimator):
     def _columns(self) -> Columns:
         """Which column of a table is what."""
         lists = tuple(self.values or ()), tuple(self.static or ())
-        return Columns(self.id, self.time, getattr(self, "target", None), *lists)
+        return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
 
-    def _training_series(self, X, y, *, settle: bool = False) -> Series:
+    def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
+        """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
+        if categories is None and hasattr(self, "fitted_") and (self.warm_start or not settle):
+            categories = self.fitted_.preprocessor.categories
+        return read(X, y, columns=replace(self._columns(), categories=categories), **more)
+
+    def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
-        series = read(X, y, columns=self._columns())
+        series = self._read(X, y, settle=settle, **more)
         if series.target is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
@@ -222,8 +258,8 @@ class Estimator(BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
-        series = read(X, columns=self._columns(), with_target=False)
-        series = replace(series, target=None)
+        keep_compiled()
+        series = replace(self._read(X, with_target=False), target=None)
         self.fitted_.preprocessor.check(series)
         return series
 
@@ -237,12 +273,20 @@ class Estimator(BaseEstimator):
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
 
+    def _hold_out_groups(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
+        return hold_out_groups(series, share, labels=series.target if self.task == "classification" else None, seed=seed)
+
     def _calibration(self) -> float:
         return getattr(self, "calibration", 0.0)
 
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
-        return Conformal.learn(np.asarray(series.target, float).reshape(predicted.shape), predicted)
+        truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
+        return Conformal.learn(truth.reshape(predicted.shape), predicted, self._rough(series))
+
+    def _rough(self, series: Series) -> np.ndarray | None:
+        """How rough what each prediction is made from is, where that says how wide an interval is to be."""
+        return None
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -251,40 +295,12 @@ class Estimator(BaseEstimator):
         series = self._new_series(X)
         return self.fitted_.predict(series)
 
-    def around(self, predicted: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of intervals around predictions that are there already."""
+    def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals around predictions that are there already, of this series."""
         conformal = getattr(self, "conformal_", None)
         if conformal is None:
             raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
-        return conformal.around(predicted, coverage)
-
-    def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
-        """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
-
-        A forecaster whose path goes on ("leap+") answers for times beyond the end too, up to its horizon.
-        `times` is shared (time,) or per sample (sample, time). Without it, the path is read at each sample's own times,
-        and the answer is a list of (time, channel) arrays.
-        """
-        series = self._new_series(X)
-        lengths = series.lengths
-        if times is None:
-            own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
-            found = self.fitted_.path_at(series, own)
-            return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, _times_within(series, times, self.fitted_.reach))
-
-    def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
-        """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
-        series = self._new_series(X)
-        return self.fitted_.path(series, queries)
-
-    def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
-        """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
-
-        `of` picks the answer: a class, or (step, channel) of a forecast; the predicted class and the mean by default.
-        """
-        series = self._new_series(X)
-        return explanation(self.fitted_, series, of=of, steps=steps)
+        return conformal.around(predicted, coverage, self._rough(series))
 
     def permutation_importance(self, X, y=None, *, repeats: int = 5, seed: Any = 0) -> dict[str, tuple[float, float]]:
         """How much the score falls when a channel's observed values are shuffled: {channel: (mean, deviation)}."""
@@ -305,32 +321,46 @@ class Estimator(BaseEstimator):
         check_is_fitted(self, "fitted_")
         return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
-    def score(self, X, y=None) -> float:
-        """Accuracy of a classifier; R² of a regressor or forecaster."""
+    def score(self, X, y=None, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier; R² of a regressor or forecaster; with weights, samples count as much as those say."""
         check_is_fitted(self, "fitted_")
-        return self._score(self._training_series(X, y))
+        return self._score(self._training_series(X, y, sample_weight=sample_weight))
 
     @abstractmethod
     def _score(self, series: Series) -> float: ...
 
     # Keeping ------------------------------------------------------------------------------------------------------
 
+    def __getstate__(self):
+        """No data goes into a pickle: what is made of it is made first."""
+        if hasattr(self, "fitted_"):
+            _ = self.path_error_
+        return super().__getstate__()
+
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
         check_is_fitted(self, "fitted_")
         params = {key: plain(value) for key, value in self.get_params().items() if key != "verbose"}
         about = {"class": type(self).__name__, "params": params, "window": getattr(self, "window_", None)}
+        about["learned"] = self._learned()
         self.fitted_.save(path, about={"estimator": about}, arrays=self._arrays())
 
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """What a file holds besides the model."""
         conformal = getattr(self, "conformal_", None)
-        return {} if conformal is None else {"conformal": {"errors": conformal.errors}}
+        return {} if conformal is None else {"conformal": conformal.arrays()}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """The other way round."""
-        errors = arrays.get("conformal/['errors']")
-        self.conformal_ = None if errors is None else Conformal(errors)
+    def _learned(self) -> dict[str, Any]:
+        """Fitted attributes that JSON can hold, by their names without the underscore."""
+        found = {name: getattr(self, f"{name}_") for name in LEARNED if hasattr(self, f"{name}_")}
+        return found if "history" not in found else {**found, "history": kept_history(found["history"])}
+
+    def _restore(self, arrays: dict[str, np.ndarray], learned: dict[str, Any]) -> None:
+        """The other way round; older files hold less."""
+        for name in set(LEARNED) & set(learned):
+            setattr(self, "_path_error" if name == "path_error" else f"{name}_", learned[name])
+        errors, usual = (arrays.get(f"conformal/['{name}']") for name in ("errors", "usual"))
+        self.conformal_ = None if errors is None else Conformal(errors, usual)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -357,37 +387,8 @@ def plain(value: Any) -> Any:
 
 def _seed(seed: Any) -> int:
     if isinstance(seed, (int, np.integer)) and seed >= 0:
-        return int(seed)
+        return int(seed)  # how large it may be, TrainConfig says
     try:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:
         raise InputError(f"seed: {error}") from None
-
-
-def _tell_cost(start: FittedModel, lengths: np.ndarray, config: TrainConfig) -> None:
-    seconds = auto.training_seconds(start.model, lengths, config)
-    if seconds >= auto.LONG:
-        note(
-            f"{start.name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
-            f"about {auto.told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
-        )
-
-
-def _times_within(series: Series, times: Any, reach: float) -> np.ndarray:
-    """Query times as (sample, query), each within its sample, or so far beyond its end as its path goes on."""
-    read_times = as_series([(np.ravel(row), np.zeros(np.size(row))) for row in np.atleast_2d(np.asarray(times))])
-    clock = read_times.times.reshape(len(read_times), -1)
-    if len(clock) not in (1, len(series)):
-        raise InputError(f"times: {len(clock)} rows for {len(series)} samples; give one row for each, or one for all")
-    clock = np.broadcast_to(clock, (len(series), clock.shape[1]))
-    starts, ends = series.times[series.offsets[:-1]], series.times[series.offsets[1:] - 1]
-    problems = Problems()
-    ends = ends + reach * (1 + 1e-6)  # times are counted in gaps, which rounds
-    for i in np.flatnonzero((clock[:, 0] < starts) | (clock[:, -1] > ends)):
-        problems.add(
-            f"sample {i}: its path goes from {starts[i]:g} to {ends[i]:g}, the times asked from {clock[i, 0]:g} to "
-            f"{clock[i, -1]:g}"
-        )
-    why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
-    problems.raise_if_any(f"the learned path exists within each sample only; {why}")
-    return clock

@@ -43,6 +43,8 @@ class LeapClassifier(Estimator):
         Samples a step; chosen if None.
     learning_rate : float, optional
         The highest rate of the schedule; chosen if None.
+    patience : int, optional
+        Stop after so many epochs without a lower validation loss; chosen from the number of epochs if None.
     training : dict or TrainConfig, optional
         Other fields of `leapcde.TrainConfig`. A whole TrainConfig is taken as it is, and so are `options`: then nothing is
         chosen from the data but what other parameters say.
@@ -90,6 +92,7 @@ class LeapClassifier(Estimator):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
+        patience: int | None = None,
         training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         class_weight: str | dict[Any, float] | float | None = "balanced",
@@ -109,6 +112,7 @@ class LeapClassifier(Estimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.patience = patience
         self.training = training
         self.validation = validation
         self.class_weight = class_weight
@@ -162,6 +166,11 @@ class LeapClassifier(Estimator):
 
     def _check_target(self, series: Series) -> None:
         kind = type_of_target(series.target)
+        if kind.startswith("multilabel") or kind.endswith("multioutput"):
+            shape = (
+                f"Unknown label type: {kind}. y has shape {np.shape(series.target)}; LeapClassifier knows one class a sample"
+            )
+            raise InputError(f"{shape}: fit one for each label, or scikit-learn's MultiOutputClassifier(LeapClassifier())")
         if kind not in ("binary", "multiclass"):
             raise InputError(f"Unknown label type: {kind}. Classes are text or whole numbers; use LeapRegressor for numbers")
 
@@ -171,8 +180,9 @@ class LeapClassifier(Estimator):
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             # Counted here and not in training, because a part of the data need not show every class.
-            counts = np.bincount(preprocessor.encode_target(np.asarray(series.target)), minlength=len(preprocessor.classes))
-            weights = counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1))
+            labels = preprocessor.encode_target(np.asarray(series.target))
+            counts = np.bincount(labels, weights=series.weights, minlength=len(preprocessor.classes))
+            weights = counts.sum() / ((counts > 0).sum() * np.where(counts > 0, counts, 1))
             return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
         return replace(config, class_weight=_class_weight(self.class_weight, preprocessor.classes))
 
@@ -184,7 +194,7 @@ class LeapClassifier(Estimator):
             self.fitted_ = replace(fitted, calibration=Calibration(1.0, tuple(shift.tolist())))
             return
         scores, labels = fitted.outputs(held), fitted.preprocessor.encode_target(np.asarray(held.target))
-        calibration = learn_calibration(scores, labels, shift)
+        calibration = learn_calibration(scores, labels, shift, held.weights)
         self.fitted_ = replace(fitted, calibration=calibration)
         self.sets_ = ClassSets.learn(softmax(calibration(scores)), labels)
 
@@ -192,8 +202,8 @@ class LeapClassifier(Estimator):
         sets = getattr(self, "sets_", None)
         return {} if sets is None else {"sets": {"probability": sets.probability, "labels": sets.labels}}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore(arrays)
+    def _restore(self, arrays: dict[str, np.ndarray], learned: dict[str, Any]) -> None:
+        super()._restore(arrays, learned)
         probability, labels = (arrays.get(f"sets/['{name}']") for name in ("probability", "labels"))
         found = None if probability is None or labels is None else ClassSets(probability, labels, len(self.classes_))
         self.sets_ = found
@@ -203,7 +213,8 @@ class LeapClassifier(Estimator):
         self.classes_ = np.array(fitted.preprocessor.classes)
 
     def _score(self, series: Series) -> float:
-        return float(accuracy_score(np.asarray(series.target), self.fitted_.predict(replace(series, target=None))))
+        said = self.fitted_.predict(replace(series, target=None))
+        return float(accuracy_score(np.asarray(series.target), said, sample_weight=series.weights))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

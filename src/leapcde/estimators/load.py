@@ -13,7 +13,7 @@ from leapcde.estimators.holes.base import PathEstimator
 from leapcde.estimators.holes.detector import LeapDetector
 from leapcde.estimators.holes.imputer import LeapImputer
 from leapcde.estimators.regressor import LeapRegressor
-from leapcde.files import load_file
+from leapcde.files import load_file, names_damage
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel
 
@@ -28,6 +28,7 @@ PATHS: dict[str, type[PathEstimator]] = {"LeapImputer": LeapImputer, "LeapDetect
 FORMER = ("layout", "time_channel")
 
 
+@names_damage
 def load(path: Path | str) -> Any:
     """Read what an estimator's `save`, `FittedModel.save` or `leapcde fit` wrote (a file, or a run folder).
 
@@ -48,7 +49,7 @@ def load(path: Path | str) -> Any:
     made = ESTIMATORS[preprocessor.task]().set_params(model=fitted.name, options=fitted.options, **recipe)
     _with_params(made, kept, path)
     made._keep(fitted)
-    made._restore(arrays)
+    made._restore(arrays, kept.get("learned", {}))
     if isinstance(made, LeapForecaster):
         made.window_ = kept.get("window")
     return made

@@ -29,24 +29,56 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     Returns
     -------
     pandas.DataFrame
-        The id and the prediction; with probabilities for classes, with a row for each step for forecasts.
+        The id and the prediction, or a column for each of several targets; with probabilities for classes, with a row for
+        each step for forecasts.
     """
     series = estimator._new_series(table)
     raw = estimator.fitted_.raw(series)
     said = estimator.fitted_.preprocessor.decode(raw)
-    ends = {}
+    ends: dict[str, Any] = {}
     if coverage is not None and not isinstance(estimator, LeapClassifier):
-        ends = dict(zip(("lower", "upper"), estimator.around(said, coverage), strict=True))
+        ends = dict(zip(("lower", "upper"), estimator.around(said, coverage, series), strict=True))
     name = estimator.id or "id"
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)
+    if targets := estimator.fitted_.preprocessor.target_names:
+        return pd.DataFrame({name: ids, **_by_target(targets, said, ends)})
     found = pd.DataFrame({name: ids, "prediction": said})
     if isinstance(estimator, LeapClassifier):
         shares = softmax(raw.astype(np.float64))
         found = found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares.T, strict=True)})
         return found if coverage is None else found.assign(set=_as_text(estimator.sets_around(shares, coverage)))
     return found.assign(**ends)
+
+
+def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
+    """With an apostrophe before text that a spreadsheet would run as a formula; numbers stay as they are.
+
+    >>> for_spreadsheets(pd.DataFrame({"id": ["=1+1", "-5", "a"]}))["id"].tolist()
+    ["'=1+1", '-5', 'a']
+    """
+
+    def plain(cell: Any) -> Any:
+        formula = isinstance(cell, str) and cell.lstrip()[:1] in ("=", "+", "-", "@") and not _is_number(cell)
+        return f"'{cell}" if formula or (isinstance(cell, str) and cell[:1] in ("\t", "\r")) else cell
+
+    text = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    safe = table.assign(**{name: [plain(cell) for cell in table[name]] for name in text})
+    return safe.rename(columns=plain)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
+
+
+def _by_target(targets: tuple[str, ...], said: np.ndarray, ends: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A column for each of several targets, and behind it those of its interval."""
+    parts = {"": said, **{f" {end}": values for end, values in ends.items()}}
+    return {f"{target}{suffix}": part[:, j] for j, target in enumerate(targets) for suffix, part in parts.items()}
 
 
 def _as_text(sets: list[np.ndarray]) -> list[str]:
@@ -64,6 +96,6 @@ def _forecasts(estimator: LeapForecaster, name: str, ids: np.ndarray, said: np.n
     when = ("step", np.arange(1, rows + 1)) if in_steps(horizon) else ("after", np.asarray(horizon))
     table = pd.DataFrame({name: np.repeat(ids, rows), when[0]: np.tile(when[1], samples)})
     for suffix, values in {"": said, **{f" {end}": values for end, values in ends.items()}}.items():
-        for c, channel in enumerate(estimator.fitted_.preprocessor.channels):
+        for c, channel in enumerate(estimator.fitted_.preprocessor.forecast):
             table[f"{channel}{suffix}"] = values[:, :, c].ravel()
     return table

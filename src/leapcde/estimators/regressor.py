@@ -1,4 +1,4 @@
-"""LeapRegressor: one number from each series."""
+"""LeapRegressor: a number, or several, from each series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leapcde.training.config import TrainConfig
 
 
 class LeapRegressor(Estimator):
-    """Predict one number from each series, each with its own times, length and holes.
+    """Predict a number from each series, each with its own times, length and holes; or several, with y (sample, number).
 
     Parameters
     ----------
@@ -36,6 +36,8 @@ class LeapRegressor(Estimator):
         Samples a step; chosen if None.
     learning_rate : float, optional
         The highest rate of the schedule; chosen if None.
+    patience : int, optional
+        Stop after so many epochs without a lower validation loss; chosen from the number of epochs if None.
     training : dict or TrainConfig, optional
         Other fields of `leapcde.TrainConfig`. A whole TrainConfig is taken as it is, and so are `options`: then nothing is
         chosen from the data but what other parameters say.
@@ -47,8 +49,8 @@ class LeapRegressor(Estimator):
         For tables: the column that tells the samples apart.
     time : str, optional
         For tables: the column with the times, numbers or dates.
-    target : str, optional
-        For tables: the column that is predicted, one value a sample.
+    target : str or sequence of str, optional
+        For tables: the column that is predicted, one value a sample; or several.
     values : sequence of str, optional
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
@@ -79,12 +81,13 @@ class LeapRegressor(Estimator):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
+        patience: int | None = None,
         training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         calibration: float = 0.0,
         id: str | None = None,
         time: str | None = None,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
         warm_start: bool = False,
@@ -98,6 +101,7 @@ class LeapRegressor(Estimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.patience = patience
         self.training = training
         self.validation = validation
         self.calibration = calibration
@@ -112,17 +116,23 @@ class LeapRegressor(Estimator):
 
     def predict_interval(self, X, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that hold the truth with this probability; needs `calibration` above 0."""
-        return self.around(self.predict(X), coverage)
+        series = self._new_series(X)
+        return self.around(self.fitted_.predict(series), coverage, series)
 
     def _check_target(self, series: Series) -> None:
-        if np.asarray(series.target).ndim != 1:
-            raise InputError(f"y has shape {np.asarray(series.target).shape}; LeapRegressor predicts one number a sample")
+        target = np.asarray(series.target)
+        if target.ndim not in (1, 2):
+            raise InputError(f"y has shape {target.shape}; LeapRegressor predicts numbers: give (sample,), or (sample, number)")
+        if target.dtype.kind == "f" and not np.isfinite(target).all():
+            wrong = int(np.argmin(np.isfinite(target).reshape(len(target), -1).all(1)))
+            raise InputError(f"y: the target of sample {wrong} is not finite; every sample needs one")
 
     def _score(self, series: Series) -> float:
         truth = np.asarray(series.target, float)
-        return float(r2_score(truth, self.fitted_.predict(replace(series, target=None))))
+        return float(r2_score(truth, self.fitted_.predict(replace(series, target=None)), sample_weight=series.weights))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.multi_output = True
         return tags

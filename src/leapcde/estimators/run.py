@@ -10,6 +10,9 @@ card.md               the same for people: data, metrics, baselines, calibration
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +21,9 @@ import numpy as np
 from leapcde import __version__
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
-from leapcde.errors import CheckpointError, InputError
+from leapcde.data.dates import told_time
+from leapcde.data.series import Series
+from leapcde.errors import CheckpointError, InputError, LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.export.card import card_text
 from leapcde.estimators.intervals import Conformal
@@ -27,10 +32,12 @@ from leapcde.files import json_text, write_text
 from leapcde.models.registry import count_parameters
 from leapcde.training.metrics import better
 from leapcde.training.preprocess import Preprocessor, check_labels
+from leapcde.training.track.callbacks import Callback
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 CARD = "card.md"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
+NEAR = 0.03  # how far from it needs no explanation
 
 
 class Result(NamedTuple):
@@ -60,7 +67,14 @@ class Result(NamedTuple):
         return f"A baseline is ahead on validation data: {title}, {self.metric} {against}; {choice}."
 
 
-def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = None, folder: Path | None = None) -> Result:
+def run(
+    estimator: Estimator,
+    data: Dataset,
+    *,
+    request: DataRequest | None = None,
+    folder: Path | None = None,
+    callbacks: Sequence[Any] = (),
+) -> Result:
     """Train an estimator, judge it on the validation and the test data, and keep everything in a folder.
 
     Parameters
@@ -73,6 +87,8 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
         How to find the same data again; it becomes part of what the folder is bound to.
     folder : Path, optional
         A run that is there already goes on from where it was, if it has the same data and settings.
+    callbacks : sequence, optional
+        See `Estimator.fit`.
 
     Returns
     -------
@@ -80,14 +96,15 @@ def run(estimator: Estimator, data: Dataset, *, request: DataRequest | None = No
     """
     known = [] if data.task != "classification" else np.unique(np.asarray(data.train.target)).tolist()
 
-    def start(settings: dict[str, Any]) -> None:
-        if known and data.test.target is not None:
-            check_labels(data.test.target, known)  # must fail now, not after hours
-        if folder is not None:
-            _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
+    class Start(Callback):
+        def on_start(self, settings: dict[str, Any]) -> None:
+            if known and data.test.target is not None:
+                check_labels(data.test.target, known)  # must fail now, not after hours
+            if folder is not None:
+                _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
 
     checkpoint = None if folder is None else folder / TRAINING
-    estimator.fit(data.train, validation=data.validation, checkpoint=checkpoint, on_start=start)
+    estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, callbacks=[Start(), *callbacks])
     result = _judged(estimator, data)
     if folder is not None:
         estimator.save(folder / MODEL)
@@ -117,6 +134,53 @@ def open_run(folder: Path) -> tuple[DataRequest, Estimator, dict[str, Any]]:
     return request, load(folder / MODEL), settings
 
 
+def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) -> tuple[dict[str, Any], float | None]:
+    """Metrics on new data with targets, of the model and of baselines that learned from the run's own `data`; and how often
+    intervals that promise 90 % hold the truth, where there are any."""
+    series = estimator._training_series(table, None)
+    estimator._check_target(series)
+    fitted = estimator.fitted_
+    outputs = fitted.outputs(replace(series, target=None))
+    found = {"model": fitted.judge(outputs, series)}
+    if data is not None:
+        _note_seen(series, data)
+        beside = fit_baselines(data.train, data.validation, fitted.preprocessor)
+        found |= {name: one.evaluate(series) for name, one in beside.items()}
+    conformal = getattr(estimator, "conformal_", None)
+    if conformal is None:
+        return found, None
+    truth = fitted.preprocessor.asked(np.asarray(series.target, float))
+    return found, _coverage(estimator, truth, fitted.preprocessor.decode(outputs), series)
+
+
+def _note_seen(series: Series, data: Dataset) -> None:
+    """New windows whose future is older than the end of the training data were seen in training, or their neighbours were."""
+    ends, seen = series.times[series.offsets[1:] - 1], float(data.to_fit.times.max())
+    if data.task == "forecasting" and data.options.get("split", "").startswith("by time: rows") and (ends < seen).any():
+        share, until = float(np.mean(ends < seen)), told_time(seen)
+        message = f"{share:.0%} of the forecasts are of times until {until}, which trained the model: these errors flatter it"
+        warnings.warn(message, LeapWarning, stacklevel=3)
+
+
+def _coverage(estimator: Estimator, truth: np.ndarray, said: np.ndarray, series: Series) -> float:
+    """How often intervals that promise 90 % hold the truth."""
+    low, high = estimator.around(said, COVERAGE, series)
+    return float(np.mean(((low <= truth) & (truth <= high))[~np.isnan(truth)]))
+
+
+def told_coverage(covered: float) -> str:
+    """What intervals held, in words; and why, if it is not what they promise.
+
+    >>> told_coverage(0.9)
+    '90 % intervals hold 90.0 % of the values tested'
+    """
+    said = f"{COVERAGE:.0%} intervals hold {covered:.1%} of the values tested".replace("%", " %")
+    if abs(covered - COVERAGE) <= NEAR:
+        return said
+    larger, width = ("larger", "narrow") if covered < COVERAGE else ("smaller", "wide")
+    return f"{said}: too {width}, because errors are {larger} there than on the data from which intervals were learned"
+
+
 def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dict[str, dict[str, float]]]:
     """Metrics of the baselines by name and split: what needs no neural network, and seconds."""
     parts = {"validation": data.validation, "test": data.test}
@@ -126,17 +190,20 @@ def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dic
 
 def _judged(estimator: Estimator, data: Dataset) -> Result:
     """Each split is predicted once. Intervals are made of errors on the validation data, which chose the weights: their
-    coverage of the test data says how well they hold."""
+    coverage of the test data says how well they hold. Those that are kept for forecasts know the test data's errors too:
+    they are the latest ones."""
     fitted, covered = estimator.fitted_, None
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
     if data.task != "classification":
-        truth = {name: np.asarray(part.target, float) for name, part in parts.items()}
+        truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
-        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"])
-        low, high = estimator.conformal_.around(said["test"], COVERAGE)
-        there = ~np.isnan(truth["test"])
-        covered = float(np.mean(((low <= truth["test"]) & (truth["test"] <= high))[there]))
+        rough = {name: estimator._rough(part) for name, part in parts.items()}
+        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"], rough["validation"])
+        covered = _coverage(estimator, truth["test"], said["test"], data.test)
+        if data.task == "forecasting":
+            both = (np.concatenate([np.asarray(of["validation"]), np.asarray(of["test"])]) for of in (truth, said, rough))
+            estimator.conformal_ = Conformal.learn(*both)
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
     beside = baseline_metrics(data, fitted.preprocessor)
@@ -179,5 +246,5 @@ def _read_config(folder: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise CheckpointError(f"{folder} is not a run folder: it has no {CONFIG}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error})") from None

@@ -14,7 +14,7 @@ import numpy as np
 from leapcde.data.batch import Padded
 from leapcde.data.drop import without_empty_rows
 from leapcde.data.series import Series
-from leapcde.errors import InputError
+from leapcde.errors import InputError, meant
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import fit_path
 from leapcde.training.fitted import FittedModel
@@ -32,6 +32,7 @@ class Attribution(NamedTuple):
     static: np.ndarray  # (samples, features)
     change: np.ndarray  # (samples,): the answer minus the answer to a series at the training mean
     unit: str
+    measured: np.ndarray | None = None  # (samples,): that answer minus the answer if nothing had been measured at all
 
 
 def attribute(fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32) -> Attribution:
@@ -45,16 +46,17 @@ def attribute(fitted: FittedModel, series: Series, *, of: Any = None, steps: int
     weights, unit = _answer(fitted, kept, of)
     found = np.full(kept.values.shape, np.nan)
     static, change = np.zeros((len(kept), preprocessor.spec.static)), np.zeros(len(kept))
+    measured = np.zeros(len(kept))
     for bucket in preprocessor.encode(kept):
         for start in range(0, len(bucket.samples), CHUNK):
             part = np.arange(start, min(start + CHUNK, len(bucket.samples)))
             samples = bucket.samples[part]
             obs = jax.tree.map(lambda a, part=part: a[part], bucket.batch.obs)
             answer = checked(_gradients, fitted.model, preprocessor.recipe, obs, jnp.asarray(weights[samples]), steps)
-            each, static[samples], change[samples] = map(np.asarray, answer)
+            each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
             for row, i in zip(each, samples, strict=True):
                 found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
-    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, found), static, change, unit)
+    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, found), static, change, unit, measured)
 
 
 def permutation_importance(
@@ -68,11 +70,17 @@ def permutation_importance(
         raise InputError(f"repeats {repeats}: give at least 1")
     whole, generator = score(series), np.random.default_rng(seed)
     found = {}
-    names = [*preprocessor.channels, *[f"static {i}" for i in range(preprocessor.spec.static)]]
+    names = [*preprocessor.channels, *static_names(preprocessor)]
     for c, name in enumerate(names):
         falls = [whole - score(_shuffled(series, c, generator)) for _ in range(repeats)]
         found[name] = (float(np.mean(falls)), float(np.std(falls)))
     return found
+
+
+def static_names(preprocessor: Preprocessor) -> list[str]:
+    """Of the static features: those of their columns, or numbers."""
+    known = list(preprocessor.static_names)  # what is known ahead, if anything, comes behind them
+    return known + [f"static {i}" for i in range(len(known), preprocessor.spec.static)]
 
 
 def _shuffled(series: Series, c: int, generator: np.random.Generator) -> Series:
@@ -91,29 +99,45 @@ def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, s
     """Weights over the model's outputs that make one number of them, (sample, *output), and what that number is."""
     preprocessor = fitted.preprocessor
     shape = (len(series), *preprocessor.spec.output)
+    if preprocessor.target_names:
+        return _target_weights(preprocessor, shape, of)
     if preprocessor.task == "regression":
         return np.full(shape, preprocessor.target_std, np.float32), "added to the predicted number"
     if preprocessor.task == "forecasting":
         return _forecast_weights(preprocessor, shape, of)
     classes = list(preprocessor.classes)
     if of is not None and of not in classes:
-        raise InputError(f"no class {of!r}; there are: {', '.join(map(str, classes))}")
-    index = fitted.raw(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
+        raise InputError(f"no class {of!r}; {meant(of, map(str, classes))}there are: {', '.join(map(str, classes))}")
+    index = fitted.new_outputs(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
     chosen = np.eye(len(classes), dtype=np.float32)[index]
     others = (1 - chosen) / (len(classes) - 1)
     unit = 1.0 if fitted.calibration is None else np.float32(fitted.calibration.temperature)
     return (chosen - others) / unit, f"added to the score of {'the predicted class' if of is None else of}"
 
 
+def _target_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
+    if of is None:
+        return np.full(shape, 1 / shape[1], np.float32), "added to the mean of the standardised predictions"
+    if of not in preprocessor.target_names:
+        raise InputError(f"no target {of!r}; there are: {', '.join(preprocessor.target_names)}")
+    j = preprocessor.target_names.index(of)
+    weights = np.zeros(shape, np.float32)
+    weights[:, j] = np.atleast_1d(np.array(preprocessor.target_std))[j]
+    return weights, f"added to {of}"
+
+
 def _forecast_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
     if of is None:
-        return np.full(shape, 1 / np.prod(shape[1:]), np.float32), "added to the mean of the standardised forecast"
+        asked = np.isin(np.arange(shape[2]), preprocessor.targets or np.arange(shape[2]))
+        weights = np.broadcast_to(asked / (shape[1] * asked.sum()), shape).astype(np.float32)
+        return weights, "added to the mean of the standardised forecast"
     try:
         step, channel = of
-        c = preprocessor.channels.index(channel) if isinstance(channel, str) else range(len(preprocessor.channels))[channel]
+        name = channel if isinstance(channel, str) else preprocessor.forecast[channel]
+        c = preprocessor.channels.index(preprocessor.forecast[preprocessor.forecast.index(name)])
         k = range(shape[1])[step]
     except (TypeError, ValueError, IndexError):
-        names = ", ".join(preprocessor.channels)
+        names = ", ".join(preprocessor.forecast)
         raise InputError(f"of={of!r}: give (step from 0 to {shape[1] - 1}, channel); channels are: {names}") from None
     weights = np.zeros(shape, np.float32)
     weights[:, k, c] = preprocessor.scaler.std[c]
@@ -131,8 +155,11 @@ def _gradients(model, recipe: Recipe, obs: Padded, weights, steps: int):
         return jax.tree.map(jnp.add, sums, found), None
 
     sums, _ = jax.lax.scan(add, (jnp.zeros_like(obs.values), jnp.zeros_like(obs.static)), shares)
-    ends = answer(obs.values, obs.static) - answer(0 * obs.values, 0 * obs.static)
-    return sums[0] * obs.values / steps, sums[1] * obs.static / steps, ends
+    average = answer(0 * obs.values, 0 * obs.static)
+    ends = answer(obs.values, obs.static) - average
+    unseen = _predict(model, recipe, obs._replace(mask=0 * obs.mask), 0 * obs.values, 0 * obs.static)
+    measured = average - jnp.sum(weights * unseen, range(1, weights.ndim))
+    return sums[0] * obs.values / steps, sums[1] * obs.static / steps, ends, measured
 
 
 def _predict(model, recipe: Recipe, obs: Padded, values, static):

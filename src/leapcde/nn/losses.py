@@ -12,8 +12,12 @@ def cross_entropy(
     labels: Int[Array, " batch"],
     weights: Float[Array, " classes"] | None = None,
     smoothing: float = 0.0,
+    each: Float[Array, " batch"] | None = None,
 ) -> Float[Array, ""]:
     """Mean cross-entropy; `weights` counts each sample by its class, `smoothing` shares so much of the truth among all.
+
+    `each` counts each sample by itself. It is to be 1 on average, with the weights of the classes in it, over all data:
+    a batch of samples that count little must not count as much as another.
 
     >>> round(float(cross_entropy(jnp.zeros((1, 2)), jnp.array([0]))), 4)
     0.6931
@@ -22,21 +26,26 @@ def cross_entropy(
     loss = -jnp.take_along_axis(log_p, labels[:, None], 1)[:, 0]
     if smoothing:
         loss = (1 - smoothing) * loss - smoothing * log_p.mean(-1)
+    if each is not None:
+        return jnp.mean(each * loss if weights is None else each * weights[labels] * loss)
     if weights is None:
         return loss.mean()
     share = weights[labels]
     return jnp.sum(share * loss) / jnp.sum(share)
 
 
-def mean_squared_error(predicted: Float[Array, ...], target: Float[Array, ...]) -> Float[Array, ""]:
-    """Mean over the entries of the target that are there (not NaN).
+def mean_squared_error(
+    predicted: Float[Array, ...], target: Float[Array, ...], each: Float[Array, " batch"] | None = None
+) -> Float[Array, ""]:
+    """Mean over the entries of the target that are there (not NaN); `each` counts each sample, and is 1 on average.
 
     >>> float(mean_squared_error(jnp.array([1.0, 2.0]), jnp.array([0.0, float("nan")])))
     1.0
     """
     there = ~jnp.isnan(target)
     error = jnp.where(there, predicted - jnp.where(there, target, 0.0), 0.0)
-    return jnp.sum(error**2) / jnp.maximum(there.sum(), 1)
+    squared = error**2 if each is None else each.reshape(-1, *[1] * (error.ndim - 1)) * error**2
+    return jnp.sum(squared) / jnp.maximum(there.sum(), 1)
 
 
 def path_loss(

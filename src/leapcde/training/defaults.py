@@ -13,6 +13,7 @@ from leapcde.models.base import Model
 from leapcde.models.registry import count_parameters, options_of
 from leapcde.paths.interpolation import interpolation_of
 from leapcde.training.config import TrainConfig
+from leapcde.training.progress import note
 
 FEW = 500  # samples, of which so few steps are made that each may be longer
 PENALTY = 0.003  # of classifiers, which overfit without one (decision 9)
@@ -135,3 +136,13 @@ def _products_a_second(weights: int, batch: int) -> float:
     began = time.perf_counter()
     run(a, b).block_until_ready()
     return 50 * 2.0 * a.shape[0] * size**2 / max(time.perf_counter() - began, 1e-9)
+
+
+def tell_cost(name: str, model: Model, lengths: np.ndarray, config: TrainConfig) -> None:
+    """A line about how long a training will take, if that is long."""
+    seconds = training_seconds(model, lengths, config)
+    if seconds >= LONG:
+        note(
+            f"{name}: {len(lengths)} series of {lengths.mean():.0f} points on average, up to {config.epochs} epochs; "
+            f"about {told(seconds)} if it does not stop early. Fewer epochs, or a smaller option hidden, cost less."
+        )

@@ -12,11 +12,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from leapcde.data.series import Series
+from leapcde.data.series import Series, uneven
+from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
-from leapcde.files import load_file, restore, save_file
+from leapcde.files import DAMAGE, check_sizes, load_file, names_damage, restore, save_file
 from leapcde.models.base import TASKS, Model
-from leapcde.models.registry import MODELS, build, options_of
+from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.training.config import TrainConfig
 from leapcde.training.loop import Trained, fit
@@ -79,7 +80,10 @@ class Fitted(ABC):
         return main_metric(self.preprocessor.task, len(self.preprocessor.classes))
 
     def evaluate(self, series: Series) -> dict[str, float]:
-        """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones."""
+        """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones.
+
+        Of several targets, "mse" and "mae" are means over all, each in its own deviations, and "mse(name)" in its units.
+        """
         return self.judge(self.outputs(series), series)
 
     def judge(self, outputs: np.ndarray, series: Series) -> dict[str, float]:
@@ -88,11 +92,23 @@ class Fitted(ABC):
             raise InputError("evaluating needs targets")
         preprocessor = self.preprocessor
         target = preprocessor.encode_target(np.asarray(series.target))
-        found = measure(preprocessor.task, outputs, target)
+        found = measure(preprocessor.task, outputs, target, series.weights)
         if preprocessor.task == "classification":
-            return found | frequencies(softmax(outputs.astype(np.float64)), target)
+            return found | frequencies(softmax(outputs.astype(np.float64)), target, series.weights)
+        if preprocessor.target_names:
+            return found | self._by_target(outputs, target, series.weights)
         if preprocessor.task == "regression":
-            found = {"mse": found["mse"] * preprocessor.target_std**2, "mae": found["mae"] * preprocessor.target_std}
+            unit = float(np.array(preprocessor.target_std))
+            found = {"mse": found["mse"] * unit**2, "mae": found["mae"] * unit}
+        return found
+
+    def _by_target(self, outputs: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+        """Errors of each of several targets, in its units."""
+        found: dict[str, float] = {}
+        of = self.preprocessor
+        for j, (name, unit) in enumerate(zip(of.target_names, np.atleast_1d(np.array(of.target_std)), strict=True)):
+            one = measure("regression", outputs[:, j], target[:, j], weights)
+            found |= {f"mse({name})": one["mse"] * float(unit) ** 2, f"mae({name})": one["mae"] * float(unit)}
         return found
 
 
@@ -105,6 +121,10 @@ class FittedModel(Fitted):
     name: str
     options: dict[str, Any]
     calibration: Calibration | None = None  # of class scores; learned after training, on data that was held out
+
+    def __repr__(self) -> str:  # a dataclass would print every array of the model
+        what = f"{self.preprocessor.task}, {len(self.preprocessor.channels)} channels"
+        return f"FittedModel({self.name!r}, {what}, {count_parameters(self.model):,} parameters)"
 
     def outputs(self, series: Series) -> np.ndarray:
         return self.calibrated(predict(self.model, self.encode(series)))
@@ -175,20 +195,22 @@ class FittedModel(Fitted):
         trees = {"model": eqx.filter(self.model, eqx.is_inexact_array), **(arrays or {})}
         save_file(Path(path), "model", trees, {**(about or {}), **own})
 
-    @classmethod
-    def load(cls, path: Path | str) -> FittedModel:
+    @staticmethod
+    @names_damage
+    def load(path: Path | str) -> FittedModel:
         path = Path(path)
-        return cls.restore(path, *load_file(path, "model"))
+        return FittedModel.restore(path, *load_file(path, "model"))
 
     @classmethod
     def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> FittedModel:
         """From what `load_file` found in a file."""
         try:
+            check_sizes([about["options"], about["preprocessor"]["spec"]], arrays, path)
             preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
             kept = about.get("calibration")  # absent in files from before there was one
             calibration = None if kept is None else Calibration(kept["temperature"], tuple(kept["bias"]))
-        except (KeyError, TypeError) as error:
+        except DAMAGE as error:  # an InputError is a ValueError
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
         before = {"time_span": None} if "revision" not in about and "time_span" in options_of(about["model"]) else {}
@@ -209,7 +231,7 @@ def train_model(
     recipe: Recipe | None = None,
     config: TrainConfig | None = None,
     checkpoint: Path | None = None,
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], Any] | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[FittedModel, Trained]:
     """Train a model with exactly these settings; nothing is chosen from the data.
@@ -229,7 +251,7 @@ def train_model(
     checkpoint : Path, optional
         Where to keep what is needed to go on after a kill; if the file is there, training goes on from it.
     on_epoch, on_step : callable, optional
-        Called with the row of each finished epoch; with the steps done and all steps of the epoch.
+        Called with the row of each finished epoch, where True ends training; with the steps done and all steps of the epoch.
 
     Returns
     -------
@@ -258,10 +280,11 @@ def new_model(
     seed: int,
     classes: tuple[Any, ...] = (),
     ahead: tuple[float, ...] = (),
+    robust: bool = False,
 ) -> FittedModel:
     """A model that has its preprocessor from the training data, and the weights it starts with; see `Preprocessor.learn`."""
     choose("task", task, TASKS)
-    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead)
+    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead, robust=robust)
     return FittedModel(preprocessor, build(model, preprocessor.spec, seed=seed, **options), model, options)
 
 
@@ -272,14 +295,22 @@ def train_further(
     config: TrainConfig,
     *,
     checkpoint: Path | None = None,
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], Any] | None = None,
     on_step: Callable[[int, int], None] | None = None,
+    fresh: FreshWindows | None = None,
 ) -> tuple[FittedModel, Trained]:
-    """Train from the weights and with the preprocessor of `start`, by a fresh optimiser; see `train_model`."""
+    """Train from the weights and with the preprocessor of `start`, by a fresh optimiser; see `train_model`.
+
+    `fresh` gives other windows in every epoch than those of `train`, which start the model.
+    """
     preprocessor = start.preprocessor
-    encoded = start.encode(train), start.encode(validation)
-    hooks = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
-    trained = fit(start.model, preprocessor.task, *encoded, config, metric=start.metric, recipe=preprocessor.recipe, **hooks)
+    data = [start.encode(replace(part, weights=uneven(part.weights))) for part in (train, validation)]
+    hooks: dict[str, Any] = {"checkpoint": checkpoint, "on_epoch": on_epoch, "on_step": on_step}
+    if fresh is not None:  # always in one group of one length, so that nothing is compiled again
+        shape = {"round_to": fresh.length, "waste": np.inf}
+        hooks["renewed"] = lambda epoch: preprocessor.encode(fresh(config.seed, epoch), **shape)
+    hooks |= {"metric": start.metric, "recipe": preprocessor.recipe}
+    trained = fit(start.model, preprocessor.task, data[0], data[1], config, **hooks)
     return replace(start, model=trained.model, calibration=None), trained
 
 

@@ -1,7 +1,7 @@
 """Training (the paper's Algorithm 1): minimise L = L_task + L_Y on the training data, keep the best on validation.
 
 A run is a function of (model, data, config): the same seed gives the same bits, also when the process was killed and
-resumed. What varies from epoch to epoch (order, noise, rate) is computed from the epoch's number and the history,
+resumed. What varies from epoch to epoch (order, noise, rate, windows) is computed from the epoch's number and the history,
 so a checkpoint holds weights, optimiser state and history, and nothing else.
 """
 
@@ -20,16 +20,15 @@ import numpy as np
 
 from leapcde.errors import LeapWarning, SolveError, TrainingError
 from leapcde.models.base import Model
-from leapcde.nn.losses import cross_entropy
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.solve.adaptive import solve_error
-from leapcde.training.checkpoint import resume, save_checkpoint
+from leapcde.training.checkpoint import is_there, resume, save_checkpoint
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
-from leapcde.training.predict import predict, targets
+from leapcde.training.predict import predict, sample_weights, targets
 from leapcde.training.schedule import plan, rates
-from leapcde.training.step import State, Step, make_step, run_steps
+from leapcde.training.step import State, Step, evened, make_step, run_steps, task_loss
 
 MOST_HALVINGS = 3
 
@@ -49,22 +48,28 @@ def fit(
     *,
     metric: str,
     recipe: Recipe | None = None,  # of X, for training that changes the observations; without it, the usual one
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], Any] | None = None,  # True ends training
     on_step: Callable[[int, int], None] | None = None,
     checkpoint: Path | None = None,
     validate: Callable[[Model], dict[str, float]] | None = None,  # what judges weights instead of predictions
+    renewed: Callable[[int], list[Bucket]] | None = None,
 ) -> Trained:
-    """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there."""
+    """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there.
+
+    `renewed` gives the training data of an epoch by its number, where it is not the same in all.
+    """
     step, state = make_step(model.started([bucket.batch for bucket in train]), task, train, config, recipe)
+    train = evened(train, step.weights)
     best = state.params
     history, halvings = History(), 0
-    if checkpoint is not None and checkpoint.exists():
+    if checkpoint is not None and is_there(checkpoint):
         state, best, history, halvings = resume(checkpoint, config, state)
     metric = _usable(metric, task, validation)
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
         began, worked = time.perf_counter(), time.process_time()
-        new, row = _epoch(step, config, state, train, history, halvings, on_step)
+        data = train if renewed is None else evened(renewed(len(history.rows)), step.weights)
+        new, row = _epoch(step, config, state, data, history, halvings, on_step)
         if row is None:
             halvings += 1
             if halvings > MOST_HALVINGS:
@@ -79,8 +84,8 @@ def fit(
             best = state.kept
         if checkpoint is not None:
             save_checkpoint(checkpoint, config, state, best, history, halvings)
-        if on_epoch is not None:
-            on_epoch(row)
+        if on_epoch is not None and on_epoch(row) is True:
+            stopped = f"a callback stopped it after {len(history.rows)} epochs"
     return Trained(eqx.combine(best, step.static), history, stopped)
 
 
@@ -158,8 +163,10 @@ def _give_up(config: TrainConfig, history: History) -> str:
 
 def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
     predicted, truth = predict(model, data), targets(data)
-    found = measure(task, predicted, truth)
+    found = measure(task, predicted, truth, sample_weights(data))
     loss = found["loss" if task == "classification" else "mse"]
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
-        loss = float(cross_entropy(jnp.asarray(predicted), jnp.asarray(truth), weights))
+        each = sample_weights(evened(data, weights))
+        each = None if each is None else jnp.asarray(each)
+        loss = float(task_loss(task, jnp.asarray(predicted), jnp.asarray(truth), weights, each=each))
     return {"val_loss": loss, **found}

@@ -6,6 +6,8 @@ import numpy as np
 from scipy import special
 from sklearn import metrics as sk
 
+from leapcde.data.series import uneven
+
 MAIN = {"classification": "accuracy", "binary": "auroc", "regression": "mse", "forecasting": "mse"}
 LOWER_IS_BETTER = ("mse", "mae", "loss", "val_loss", "brier", "ece")
 BINS = 15  # of equally many samples, in which probabilities are compared with frequencies
@@ -20,13 +22,15 @@ def main_metric(task: str, classes: int) -> str:
     return MAIN["binary" if task == "classification" and classes == 2 else task]
 
 
-def measure(task: str, prediction: np.ndarray, target: np.ndarray) -> dict[str, float]:
-    """All metrics of a task. `prediction` holds class scores (logits) or values."""
+def measure(task: str, prediction: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
+    """All metrics of a task. `prediction` holds class scores (logits) or values; `weights`, how much each sample counts."""
+    weights = uneven(weights)
     if task == "classification":
-        return _classification(prediction.astype(np.float64), target)
+        return _classification(prediction.astype(np.float64), target, weights)
     there = ~np.isnan(target)
     error = prediction.astype(np.float64)[there] - target[there]
-    return {"mse": float(np.mean(error**2)), "mae": float(np.mean(np.abs(error)))}
+    each = None if weights is None else np.broadcast_to(weights.reshape(-1, *[1] * (target.ndim - 1)), target.shape)[there]
+    return {"mse": float(np.average(error**2, weights=each)), "mae": float(np.average(np.abs(error), weights=each))}
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -38,26 +42,28 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return special.softmax(logits, axis=-1)
 
 
-def frequencies(probability: np.ndarray, target: np.ndarray) -> dict[str, float]:
+def frequencies(probability: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
     """How well rows of probabilities are frequencies: Brier score and expected calibration error; 0 is best for both.
 
     The Brier score is Σ (p − y)² over the classes, halved for two classes, as is usual. The calibration error is the
-    mean distance of probability and frequency over the `reliability` bins.
+    mean distance of probability and frequency over the `reliability` bins. `weights` says how much each sample counts.
 
     >>> frequencies(np.array([[0.5, 0.5]] * 4), np.array([0, 1, 0, 1]))
     {'brier': 0.25, 'ece': 0.0}
     """
     if not np.isfinite(probability).all():
         return {"brier": float("nan"), "ece": float("nan")}
-    classes = probability.shape[1]
+    classes, weights = probability.shape[1], uneven(weights)
     squared = np.sum((probability - np.eye(classes)[target]) ** 2, axis=1)
-    said, came, count = reliability(probability, target)
+    said, came, count = reliability(probability, target, weights=weights)
     ece = float(np.sum(count * np.abs(said - came)) / count.sum())
-    return {"brier": float(squared.mean()) / (2 if classes == 2 else 1), "ece": ece}
+    return {"brier": float(np.average(squared, weights=weights)) / (2 if classes == 2 else 1), "ece": ece}
 
 
-def reliability(probability: np.ndarray, target: np.ndarray, bins: int = BINS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(mean probability, frequency, samples) in bins of equally many samples, of rising probability.
+def reliability(
+    probability: np.ndarray, target: np.ndarray, bins: int = BINS, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(mean probability, frequency, samples or their weight) in bins of equally many samples, of rising probability.
 
     Of two classes, the second's probability and how often it came; of more, the largest and how often it was right.
     Samples with the same probability share a bin.
@@ -71,8 +77,9 @@ def reliability(probability: np.ndarray, target: np.ndarray, bins: int = BINS) -
         said, came = probability.max(1), probability.argmax(1) == target
     edges = np.unique(np.quantile(said, np.arange(1, bins) / bins, method="inverted_cdf"))
     place = np.searchsorted(edges, said)
-    count = np.bincount(place, minlength=len(edges) + 1).astype(float)
-    sums = (np.bincount(place, weights=w, minlength=len(count)) for w in (said, came))
+    count = np.bincount(place, weights=weights, minlength=len(edges) + 1).astype(float)
+    each = 1.0 if weights is None else weights
+    sums = (np.bincount(place, weights=each * w, minlength=len(count)) for w in (said, came))
     used = count > 0
     mean, share = (total[used] / count[used] for total in sums)
     return mean, share, count[used]
@@ -85,17 +92,17 @@ def better(name: str, new: float, old: float | None) -> bool:
     return old is None or (new < old if name in LOWER_IS_BETTER else new > old)
 
 
-def _classification(logits: np.ndarray, target: np.ndarray) -> dict[str, float]:
+def _classification(logits: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
     log_p = special.log_softmax(logits, axis=-1)
     found = {
-        "accuracy": float(np.mean(logits.argmax(-1) == target)),
-        "loss": float(-np.mean(log_p[np.arange(len(target)), target])),
+        "accuracy": float(np.average(logits.argmax(-1) == target, weights=weights)),
+        "loss": -float(np.average(log_p[np.arange(len(target)), target], weights=weights)),
     }
     if not np.isfinite(logits).all():
         return dict.fromkeys(found if logits.shape[1] != 2 else (*found, "auroc", "auprc"), float("nan"))
     if logits.shape[1] == 2:
         both = len(np.unique(target)) == 2
         score = logits[:, 1] - logits[:, 0]
-        found["auroc"] = float(sk.roc_auc_score(target, score)) if both else float("nan")
-        found["auprc"] = float(sk.average_precision_score(target, score)) if both else float("nan")
+        found["auroc"] = float(sk.roc_auc_score(target, score, sample_weight=weights)) if both else float("nan")
+        found["auprc"] = float(sk.average_precision_score(target, score, sample_weight=weights)) if both else float("nan")
     return found

@@ -32,8 +32,18 @@ def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray
 
 def targets(data: list[Bucket]) -> np.ndarray:
     """The targets in the order of the series."""
+    return _in_order(data, [bucket.batch.obs.target for bucket in data])
+
+
+def sample_weights(data: list[Bucket]) -> np.ndarray | None:
+    """How much each sample counts, in the order of the series; None where all count the same."""
+    weights = [bucket.batch.obs.weights for bucket in data]
+    return None if weights[0] is None else _in_order(data, weights)
+
+
+def _in_order(data: list[Bucket], parts: list) -> np.ndarray:
     order = np.concatenate([bucket.samples for bucket in data])
-    return np.concatenate([np.asarray(bucket.batch.obs.target) for bucket in data])[np.argsort(order)]
+    return np.concatenate([np.asarray(part) for part in parts])[np.argsort(order)]
 
 
 def checked(function, *args):

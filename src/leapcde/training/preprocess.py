@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,25 @@ class Preprocessor:
     scaler: Scaler
     channels: tuple[str, ...]
     classes: tuple[Any, ...] = ()
-    target_mean: float = 0.0  # regression only
-    target_std: float = 1.0
+    target_mean: float | tuple[float, ...] = 0.0  # regression only; of each target where there are several
+    target_std: float | tuple[float, ...] = 1.0
+    targets: tuple[int, ...] = ()  # channels that are forecast, all if none are named; the others' future trains nothing
+    target_names: tuple[str, ...] = ()  # names of several targets
+    static_names: tuple[str, ...] = ()
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns of text; see `Series`
 
     @property
     def task(self) -> str:
         return self.spec.task
+
+    @property
+    def forecast(self) -> tuple[str, ...]:
+        """Names of the channels that are forecast."""
+        return tuple(self.channels[c] for c in self.targets) or self.channels
+
+    def asked(self, values: np.ndarray) -> np.ndarray:
+        """Of (sample, step, channel), the channels that are forecast; anything else as it is."""
+        return values[:, :, list(self.targets)] if self.targets else values
 
     @property
     def recipe(self) -> Recipe:
@@ -43,17 +56,25 @@ class Preprocessor:
 
     @classmethod
     def learn(
-        cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = (), ahead: tuple[float, ...] = ()
+        cls,
+        train: Series,
+        task: str,
+        recipe: Recipe,
+        classes: tuple[Any, ...] = (),
+        ahead: tuple[float, ...] = (),
+        *,
+        robust: bool = False,
     ) -> Preprocessor:
         """Look at the training data, and only at it. `classes` names those that this part of the data may not show.
 
         `ahead` says how long after a sample's end each forecast is for; without it, they follow each other like rows.
+        `robust` keeps a few wild values from setting the scale of their channel.
         """
-        scaler = Scaler.fit(train)
+        scaler = Scaler.fit(train, robust=robust)
         if train.target is None:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
         values = train.values.shape[1]
-        mean, std = 0.0, 1.0
+        mean, std, names = 0.0, 1.0, ()
         output: tuple[int, ...] = (1,)
         if task == "classification":
             classes = tuple(np.unique([*train.target.tolist(), *classes]).tolist())
@@ -66,6 +87,8 @@ class Preprocessor:
             output = tuple(train.target.shape[1:])
         else:
             mean, std = _number_scale(train.target)
+            if isinstance(mean, tuple):
+                output, names = (len(mean),), train.target_names or tuple(f"y{j}" for j in range(len(mean)))
         ends, starts = train.times[train.offsets[1:] - 1], train.times[train.offsets[:-1]]
         spec = Spec(
             task=task,
@@ -78,7 +101,8 @@ class Preprocessor:
             ahead=tuple(float(x) / scaler.time_unit for x in ahead),
         )
         warn_unseen(train)
-        return cls(spec, scaler, train.channels, classes, mean, std)
+        kept = {"target_names": names, "static_names": train.static_names, "categories": train.categories}
+        return cls(spec, scaler, train.channels, classes, mean, std, **kept)
 
     def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
         """Scaled, padded, with paths; targets as the loss wants them."""
@@ -96,15 +120,19 @@ class Preprocessor:
             return np.array([known[v] for v in target.tolist()], np.int32)
         if self.task == "forecasting":
             return self.scaler.scale(target)
-        return ((np.asarray(target, float).reshape(len(target), 1) - self.target_mean) / self.target_std).astype(np.float32)
+        numbers = np.asarray(target, float).reshape(len(target), -1)
+        if numbers.shape[1:] != self.spec.output:
+            raise InputError(f"y has {numbers.shape[1]} numbers a sample; training saw {self.spec.output[0]}")
+        return ((numbers - np.array(self.target_mean)) / np.array(self.target_std)).astype(np.float32)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
         """Raw predictions as people want them: labels, numbers, or future values in their own units."""
         if self.task == "classification":
             return np.array(self.classes)[raw.argmax(-1)]
         if self.task == "forecasting":
-            return self.scaler.unscale(raw)
-        return raw[:, 0].astype(float) * self.target_std + self.target_mean
+            return self.asked(self.scaler.unscale(raw))
+        found = raw.astype(float) * np.array(self.target_std) + np.array(self.target_mean)
+        return found if self.target_names else found[:, 0]
 
     def check(self, series: Series) -> None:
         """The series must have the channels and statics that training saw."""
@@ -123,13 +151,27 @@ class Preprocessor:
             raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
 
     def to_json(self) -> dict[str, Any]:
-        own = {key: getattr(self, key) for key in ("channels", "classes", "target_mean", "target_std")}
+        names = ("channels", "classes", "target_mean", "target_std", *(["targets"] if self.targets else []))
+        names += ("target_names", "static_names", "categories")
+        own = {key: getattr(self, key) for key in names}
         return {**own, "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
+        """What `to_json` wrote; parts that do not belong together are refused."""
         parts = {"scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
-        return cls(**{**data, **parts, "channels": tuple(data["channels"]), "classes": tuple(data["classes"])})
+        lists: dict[str, Any] = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+        lists["categories"] = {name: tuple(kinds) for name, kinds in data.get("categories", {}).items()}
+        found = cls(**{**data, **parts, **lists})
+        spec, scaler = found.spec, found.scaler
+        fits = len(found.channels) == len(scaler.mean) == spec.values and len(scaler.static_mean) == spec.static
+        classes = (len(set(found.classes)),) == (len(found.classes),) == spec.output
+        fits &= classes if spec.task == "classification" else not found.classes
+        scales = np.array(found.target_std, float)
+        fits &= bool(np.isfinite(np.array(found.target_mean, float)).all() and ((scales > 0) & (scales < np.inf)).all())
+        if not fits:
+            raise InputError("channels, classes, scales and shapes do not belong together")
+        return found
 
 
 def check_labels(target: np.ndarray, classes: Collection[Any]) -> None:
@@ -145,7 +187,8 @@ def check_labels(target: np.ndarray, classes: Collection[Any]) -> None:
         )
 
 
-def _number_scale(target: np.ndarray) -> tuple[float, float]:
+def _number_scale(target: np.ndarray) -> tuple[Any, Any]:
+    """Mean and deviation; of each target where there are several."""
     try:
         numbers = np.asarray(target, float)
     except ValueError:
@@ -153,8 +196,12 @@ def _number_scale(target: np.ndarray) -> tuple[float, float]:
             f"regression needs numbers as targets, not text such as '{target[0]}'; use task classification"
         ) from None
     if not np.isfinite(numbers).all():
-        raise InputError(f"target {int(np.argmin(np.isfinite(numbers)))} is not finite; every training sample needs a target")
-    return float(numbers.mean()), float(numbers.std()) or 1.0
+        row = int(np.argmin(np.isfinite(numbers).reshape(len(numbers), -1).all(1)))
+        raise InputError(f"target {row} is not finite; every training sample needs a target")
+    if numbers.ndim == 1:
+        return float(numbers.mean()), float(numbers.std()) or 1.0
+    std = numbers.std(0)
+    return tuple(map(float, numbers.mean(0))), tuple(map(float, np.where(std > 0, std, 1.0)))
 
 
 def _warn_coarse_times(scaled: Series) -> None:

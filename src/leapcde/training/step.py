@@ -19,7 +19,7 @@ from leapcde.paths.batch import Batch, Bucket, Recipe
 from leapcde.training.augment import Augment, earlier, joined, noisy
 from leapcde.training.config import TrainConfig
 from leapcde.training.devices import spread
-from leapcde.training.predict import targets
+from leapcde.training.predict import sample_weights, targets
 
 
 class State(NamedTuple):
@@ -33,13 +33,16 @@ class State(NamedTuple):
         return self.params if self.average is None else self.average
 
 
-def task_loss(task: str, prediction, target, weights=None, smoothing: float = 0.0):
-    """L_task: cross-entropy for classes, mean squared error for numbers; nothing where the path is all there is to learn."""
+def task_loss(task: str, prediction, target, weights=None, smoothing: float = 0.0, each=None):
+    """L_task: cross-entropy for classes, mean squared error for numbers; `each` is the weight of each sample.
+
+    Nothing where the path is all there is to learn.
+    """
     if task == "imputation":
         return jnp.zeros(())
     if task == "classification":
-        return cross_entropy(prediction, target, weights, smoothing)
-    return mean_squared_error(prediction, target)
+        return cross_entropy(prediction, target, weights, smoothing, each)
+    return mean_squared_error(prediction, target, each)
 
 
 class Step(NamedTuple):
@@ -62,14 +65,15 @@ class Step(NamedTuple):
         seen = noisy(batch, self.noise, jax.random.fold_in(key, 1)) if self.noise else batch
         if self.in_window:
             seen = joined(seen, earlier(seen, self.augment.recipe, jax.random.fold_in(key, 2)))
-        target = seen.obs.target
+        target, each = seen.obs.target, seen.obs.weights
         seen = self.augment(seen, jax.random.fold_in(key, 3))
         prediction, penalty = model(spread(seen), key=key, epoch=epoch)
         own = len(batch.obs.times)  # what comes behind are earlier rows
-        loss = task_loss(self.task, prediction[:own], target[:own], self.weights, self.smoothing)
+        first, behind = (None, None) if each is None else (each[:own], each[own:])
+        loss = task_loss(self.task, prediction[:own], target[:own], self.weights, self.smoothing, first)
         total = loss + penalty
         if self.in_window:
-            total = total + self.in_window * task_loss(self.task, prediction[own:], target[own:])
+            total = total + self.in_window * task_loss(self.task, prediction[own:], target[own:], each=behind)
         if self.weight_penalty:
             total = total + self.weight_penalty * weight_norms(model.regularised())
         return total, jnp.stack([loss, total])
@@ -141,5 +145,15 @@ def class_weights(task: str, train: list[Bucket], config: TrainConfig):
         return None
     if isinstance(config.class_weight, tuple):
         return jnp.asarray(config.class_weight, jnp.float32)
-    counts = np.bincount(targets(train))
-    return jnp.asarray(counts.sum() / (len(counts) * np.maximum(counts, 1)), jnp.float32)
+    counts = np.bincount(targets(train), weights=sample_weights(train))
+    return jnp.asarray(counts.sum() / (len(counts) * np.where(counts > 0, counts, 1)), jnp.float32)
+
+
+def evened(data: list[Bucket], weights) -> list[Bucket]:
+    """Weights of samples such that they, times those of their classes, are 1 on average over all data."""
+    each = sample_weights(data)
+    if each is None:
+        return data
+    shares = each if weights is None else each * np.asarray(weights)[targets(data)]
+    put = lambda obs: obs._replace(weights=obs.weights / np.float32(shares.mean()))
+    return [bucket._replace(batch=bucket.batch._replace(obs=put(bucket.batch.obs))) for bucket in data]

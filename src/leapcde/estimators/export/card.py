@@ -71,7 +71,8 @@ def _calibration(summary: dict[str, Any], fitted: FittedModel) -> str:
         scale = (
             "no calibration was learned" if fitted.calibration is None else f"temperature {fitted.calibration.temperature:.3g}"
         )
-        text = f"Probabilities differ from frequencies by {test['ece']:.3g} on average on the test part ({scale}); Brier score {test['brier']:.3g}."
+        text = f"Probabilities differ from frequencies by {test['ece']:.3g} on average on the test part ({scale}); "
+        text += f"Brier score {test['brier']:.3g}."
     else:
         covered = summary.get("coverage of 90 % intervals")
         text = (

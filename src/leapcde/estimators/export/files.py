@@ -63,6 +63,8 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
         raise InputError(
             f"{type(estimator).__name__} cannot be exported; a classifier, regressor or forecaster with one model can"
         )
+    if getattr(estimator, "known", None):
+        raise InputError("a forecaster with channels that are known ahead cannot be exported; fit one without known=")
     path = Path(path)
     (_write_onnx if format == "onnx" else _write_stablehlo)(fitted, path, length)
     about = described(fitted, format, length)

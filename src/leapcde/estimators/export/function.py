@@ -73,6 +73,8 @@ def encoded(preprocessor: Preprocessor, times, values, static=None) -> Padded:
     elapsed = lax.cummax(pick(elapsed), axis=1)  # padding repeats the last time
     mask = pick(seen & kept[..., None]).astype(jnp.float32)
     mean, std = np.array(scaler.mean, np.float32), np.array(scaler.std, np.float32)
+    if scaler.low:
+        values = jnp.clip(values, np.array(scaler.low, np.float32), np.array(scaler.high, np.float32))
     scaled = pick(jnp.where(seen, (jnp.where(seen, values, mean) - mean) / std, 0.0)) * mask
     return Padded(elapsed, scaled, mask, forward_fill(scaled, mask)[:, -1], _static(preprocessor, static, len(times)), None)
 
@@ -94,5 +96,7 @@ def _decoded(fitted: FittedModel, raw):
             raw = raw / np.float32(calibration.temperature) + np.array(calibration.bias, np.float32)
         return jax.nn.softmax(raw, -1)
     if preprocessor.task == "forecasting":
-        return raw * np.array(preprocessor.scaler.std, np.float32) + np.array(preprocessor.scaler.mean, np.float32)
-    return raw[:, 0] * np.float32(preprocessor.target_std) + np.float32(preprocessor.target_mean)
+        found = raw * np.array(preprocessor.scaler.std, np.float32) + np.array(preprocessor.scaler.mean, np.float32)
+        return found[..., np.array(preprocessor.targets)] if preprocessor.targets else found
+    found = raw * np.array(preprocessor.target_std, np.float32) + np.array(preprocessor.target_mean, np.float32)
+    return found if preprocessor.target_names else found[:, 0]

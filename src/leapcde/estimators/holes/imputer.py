@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import TransformerMixin
 
+from leapcde.data.inputs import times_within
 from leapcde.data.series import Series
-from leapcde.estimators.base import _times_within
 from leapcde.estimators.holes.asked import own_times
 from leapcde.estimators.holes.base import PathEstimator
 from leapcde.estimators.holes.forms import in_form_of
@@ -142,7 +142,7 @@ class LeapImputer(TransformerMixin, PathEstimator):
         if times is None:
             found = [self._cut(part, series) for part in self._path(series, own_times(series))]
         else:
-            found = self._path(series, _times_within(series, times, 0.0))
+            found = self._path(series, times_within(series, times, 0.0))
         return tuple(found) if spread else found[0]
 
     def _filled(self, series: Series) -> tuple[np.ndarray, np.ndarray]:
