@@ -131,7 +131,7 @@ def test_killed_and_resumed_with_fresh_windows(holes, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        LeapForecaster("gru", **settings).fit(holes, checkpoint=tmp_path / "c", on_epoch=kill)
+        LeapForecaster("gru", **settings).fit(holes, checkpoint=tmp_path / "c", callbacks=[kill])
     again = LeapForecaster("gru", **settings).fit(holes, checkpoint=tmp_path / "c")
     assert np.array_equal(again.predict(holes), whole.predict(holes))
     assert [row["train_loss"] for row in again.history_] == [row["train_loss"] for row in whole.history_]

@@ -248,7 +248,10 @@ def _categories(column: np.ndarray, *, declared: bool) -> tuple[str, ...]:
     """The categories of a column, sorted; none if it is no column of text."""
     if not declared and column.dtype.kind not in "OUT":
         return ()
-    found = pd.unique(pd.Series(column).dropna())
+    try:
+        found = pd.unique(pd.Series(column).dropna())
+    except (TypeError, ValueError):  # lists in cells
+        return ()
     if not declared and not all(isinstance(cell, str) for cell in found):
         return ()
     text = sorted({told for cell in found if (told := _category(cell))})

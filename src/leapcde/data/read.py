@@ -150,7 +150,7 @@ def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple
         array = np.asarray(unmasked(data))
         return _split_array(np.swapaxes(array, 1, 2) if first and array.ndim == 3 else array, times, problems)
     if times is not None:
-        count = len(times) if hasattr(times, "__len__") and np.ndim(times) != 0 else -1
+        count = len(times) if hasattr(times, "__len__") and getattr(times, "ndim", 1) else -1
         if count != len(data):
             raise InputError(f"times: {max(count, 0)} entries for {len(data)} samples; give one for each")
         pairs = list(zip(times, data, strict=True))

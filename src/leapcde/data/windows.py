@@ -211,7 +211,7 @@ def cut_windows(
     >>> len(cut_windows(as_series(np.ones((1, 9000, 1))), 24, 6)), len(cut_windows(as_series(np.ones((1, 90, 1))), 24, 6))
     (2000, 61)
     """
-    _check_counts(window=window, stride=stride)
+    check_counts(window=window, stride=stride)
     length = int(series.lengths.max()) if window is None else window
     starts = window_starts(series, length, _rows_needed(horizon), stride=stride or 1)
     if stride is None and len(starts) > most:
@@ -302,23 +302,27 @@ def horizon_rows(series: Series, horizon: Horizon) -> int:
     3
     """
     if in_steps(horizon):
-        _check_counts(horizon=horizon)
+        check_counts(horizon=horizon)
         return int(horizon)  # pyright: ignore[reportArgumentType]
     furthest = float(np.max(_times_ahead(horizon)))
     return max(1, int(np.ceil(furthest / Scaler.fit(series).time_unit)))
 
 
-def _check_counts(**counts: Any) -> None:
+def check_counts(**counts: Any) -> None:
+    """Numbers of observations must be whole, and none that no sequence has.
+
+    >>> check_counts(window=24, stride=None)
+    """
     for name, count in counts.items():
         whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-        if count is not None and not (whole and count < MOST):
+        if count is not None and not (whole and 0 <= count < MOST):
             raise InputError(f"{name} {str(count)[:20]}: give a whole number of observations")
 
 
 def _rows_needed(horizon: Horizon) -> int:
     """Rows that must follow a window; of what is asked at times, a part may be unknown."""
     if in_steps(horizon):
-        _check_counts(horizon=horizon)
+        check_counts(horizon=horizon)
         return int(horizon)  # pyright: ignore[reportArgumentType]
     _check_offsets(_times_ahead(horizon))
     return 1

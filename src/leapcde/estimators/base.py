@@ -44,7 +44,14 @@ from leapcde.training.track.callbacks import Callbacks
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
 
-LEARNED = ("history", "n_iter", "stopped", "sizes", "path_error")  # what a file says about a training, besides the model
+LEARNED = (
+    "history",
+    "n_iter",
+    "stopped",
+    "sizes",
+    "split",
+    "path_error",
+)  # what a file says about a training, besides the model
 AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
 

@@ -19,6 +19,7 @@ from leapcde.data.split import Divided, hold_out, hold_out_groups, split_in_time
 from leapcde.data.windows import (
     Horizon,
     auto_window,
+    check_counts,
     cut_windows,
     focused,
     in_steps,
@@ -239,6 +240,7 @@ class LeapForecaster(Estimator):
     def _held_out(self, series: Series, choose_too: bool, grouped: bool) -> tuple[Series, Series | None, Series | None]:
         """Sequences for training, for the choice of weights and for intervals; settles the window."""
         choose("split", self.split or "time", ("time", "sequence"))
+        check_counts(window=self.window, stride=self.stride)
         later = (self.validation if choose_too else 0.0, self._calibration())
         if not any(later) or self.split == "sequence" or grouped:
             return self._whole_sequences(series, later, hold_out_groups if grouped else partial(hold_out, by_id=True))
