@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from leapcde.training.config import TrainConfig
 
 __version__ = "0.1.0"
-DEFAULT_MODEL = "leap+"  # of estimators, `fit` and `tune`; here, because the command line must not import JAX to know it
+DEFAULT_MODEL = "leap+"  # of estimators and `tune`; here, because the command line must not import JAX to know it
+RACE = "auto"  # the name of no model: a race of a few; the default of `fit`
 
 _WHERE = {
     "LeapClassifier": "estimators.classifier",

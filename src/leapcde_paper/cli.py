@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leapcde.cli.options import DataDir, Json, Quiet, command, names, print_json, print_table
+from leapcde.cli.fit import Horizon, Id, Static, Target, Task, Time, TimeFormat, Values, Window, file_request, make_estimator
+from leapcde.cli.options import DataDir, Json, Quiet, command, names, print_json, print_splits, print_table
 from leapcde.errors import TrainingError
+
+if TYPE_CHECKING:
+    from leapcde.data.dataset import DataRequest
+
+FILE_MODELS = ("leap+", "gru-d", "ncde")  # that are compared on a file if none are named
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -183,12 +190,27 @@ def _dry_run(cells: list, out: Path, jobs: int, as_json: bool) -> None:
 
 
 def compare(
-    data: Annotated[str, typer.Argument(help="A data set; 'leapcde data list' shows them.")],
+    data: Annotated[str, typer.Argument(help="A data set ('leapcde data list' shows them), or a file as for 'fit'.")],
     out: Annotated[Path, typer.Option(help="Folder for the records; finished cells found there are not run again.")],
-    models: Annotated[str, typer.Option(help="Models, comma-separated; default the paper's thirteen.")] = "",
+    models: Annotated[
+        str, typer.Option(help="Models, comma-separated; default the paper's thirteen, of a file leap+,gru-d,ncde.")
+    ] = "",
+    id: Id = None,
+    time: Time = None,
+    time_format: TimeFormat = None,
+    target: Target = None,
+    values: Values = "",
+    static: Static = "",
+    horizon: Horizon = None,
+    window: Window = None,
+    task: Task = None,
     drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
-    seeds: Annotated[int, typer.Option(min=1, max=5, help="How many of the paper's seeds.")] = 3,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each run.")] = 40,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=5, help="How many seeds; default 3 (the paper's), of a file 1.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Epochs of each run; default 40, of a file as 'fit' chooses.")
+    ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Learning rate at the start; default 0.002, for the RNN 0.0005.")
     ] = None,
@@ -198,7 +220,19 @@ def compare(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train models side by side, at the paper's sizes and with equal training, and print the table."""
+    """Train models side by side and print the table: a data set at the paper's sizes and with equal training, a file as
+    'fit' would, beside the baselines. Kill it whenever you like, the same command goes on.
+
+    Example: leapcde compare visits.csv --id patient --time hour --target sepsis --models leap+,gru-d --out compared
+    """
+    from leapcde.datasets.registry import is_name
+
+    if not is_name(data):
+        columns = (id, time, target, values, static, None)
+        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format)
+        given = {"epochs": epochs, "learning_rate": learning_rate}
+        chosen = names(models) or FILE_MODELS
+        return _compare_file(asked, out, chosen, seeds or 1, given, quiet=quiet, as_json=as_json)
     from leapcde.training.config import TrainConfig
     from leapcde.training.progress import watch_count
     from leapcde_paper import presets
@@ -208,13 +242,13 @@ def compare(
     from leapcde_paper.tables.table import model_rows
 
     chosen = names(models) or tuple(LABELS)
-    settings = {"epochs": epochs, "weight_penalty": weight_penalty}
+    settings = {"epochs": epochs or 40, "weight_penalty": weight_penalty}
     where = None if data_dir is None else str(data_dir)
     rates = {name: presets.usual_rate(name) if learning_rate is None else learning_rate for name in chosen}
     trains = [
         (name, TrainConfig(seed=s, learning_rate=rates[name], **settings))
         for name in chosen
-        for s in presets.seeds(data)[:seeds]
+        for s in presets.seeds(data)[: seeds or 3]
     ]
     configs = [CellConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
     with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
@@ -223,6 +257,24 @@ def compare(
     if as_json:
         return print_json({"rows": rows})
     print_table(["model", rows[0]["metric"], "s / epoch", "parameters", "paper"], [_compared(row) for row in rows])
+
+
+def _compare_file(
+    asked: DataRequest, out: Path, models: Sequence[str], seeds: int, given: dict[str, Any], *, quiet: bool, as_json: bool
+) -> None:
+    from leapcde.cli.source import first_load
+    from leapcde.estimators.several.compare import compare_models
+    from leapcde.training.progress import watch_count
+
+    request, data = first_load(asked)
+    estimator = make_estimator(data.task, models[0], request, None, **{k: v for k, v in given.items() if v is not None})
+    with watch_count("runs", len(models) * seeds, quiet=quiet or as_json) as progress:
+        many = {"models": models, "request": request, "seeds": range(seeds)}
+        found = compare_models(estimator, data, out, **many, on_run=progress)
+    if as_json:
+        return print_json({"folder": str(out), **found})
+    print_splits({**found["models"], **found["baselines"]}, found["metric"])
+    typer.echo(f"runs: {out}")
 
 
 def _compared(row: dict[str, Any]) -> list[str]:

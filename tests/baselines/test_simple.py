@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from leapcde.baselines import forecasts, tabular
 from leapcde.baselines.fitted import KINDS, baselines_for, fit_baseline, fit_baselines
 from leapcde.baselines.summary import ALL, carried, features, on_grid, summary
-from leapcde.baselines.trees import sums, tree_arrays
+from leapcde.baselines.trees import forest_arrays, means, sums, tree_arrays
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.data.windows import windows
@@ -71,6 +78,31 @@ def test_trees_as_arrays_say_what_scikit_learn_says(classes):
     model = HistGradientBoostingClassifier().fit(x, np.digitize(y, [-0.5, 0.5][: classes - 1]))
     raw = model.decision_function(new)
     np.testing.assert_allclose(sums(tree_arrays(model, classes), new), raw.reshape(50, -1), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 0])
+def test_forests_as_arrays_say_what_scikit_learn_says(classes):
+    rng = np.random.default_rng(0)
+    x, new = rng.normal(size=(60, 4)), rng.normal(size=(30, 4))
+    y = x[:, 0] + x[:, 1]
+    if not classes:
+        model = ExtraTreesRegressor(20).fit(x, y)
+        np.testing.assert_allclose(means(forest_arrays(model), new)[:, 0], model.predict(new), rtol=1e-5)
+        return
+    label = np.digitize(y, [-0.5, 0.5][: classes - 1]) + 1  # of class 0 nothing was seen
+    model = ExtraTreesClassifier(20).fit(x, label)
+    found = means(forest_arrays(model, classes + 1), new)
+    np.testing.assert_allclose(found[:, 1:], model.predict_proba(new), atol=1e-6)
+    assert not found[:, 0].any()
+
+
+def test_a_ridge_does_not_leave_the_range_of_its_targets_by_far():
+    train = ragged(100, task="regression")
+    far = replace(train, values=train.values * 1e3)
+    found = fit_baseline("ridge", train, train, learned(train, "regression")).predict(far)
+    low, high = np.min(train.target), np.max(train.target)
+    room = 0.25 * (high - low)
+    assert low - room - 1e-6 <= found.min() and found.max() <= high + room + 1e-6 and np.ptp(found) > 0
 
 
 def test_logistic_regression_is_scikit_learns():

@@ -46,7 +46,7 @@ def forecasting(place) -> tuple[Path, Answer]:
 def test_nothing_is_set(place):
     """What a newcomer types: the default model, with settings from the data's shape."""
     file = place / "falls.csv"
-    trained = leapcde("fit", file, *COLUMNS, "--target", "label", "--json").json
+    trained = leapcde("fit", file, *COLUMNS, "--target", "label", "--model", "leap+", "--json").json
     run = Path("runs/falls-leap+-0")
     assert trained["run"] == str(run) and trained["test"]["auroc"] > 0.6
     settings = json.loads((run / "config.json").read_text())
@@ -161,7 +161,7 @@ def test_explain_goes_into_the_run_by_default(classification):
     answer = leapcde("explain", run)
     assert answer.code == 0 and answer.out.splitlines()[-1] == str(run / "explain" / "explain.html")
     page = explained(run / "explain", [0, 1, 2])
-    assert page.count("Predicted: ") == page.count("(true: ") == 3
+    assert page.count("Predicted: ") == page.count("(probability ") == page.count("; true: ") == 3
 
 
 @pytest.mark.parametrize("task", ["regression", "forecasting"])

@@ -54,7 +54,8 @@ def fitted(request):
 
 def test_one_name_for_the_default_everywhere():
     assert leapcde.DEFAULT_MODEL == "leap+"
-    for make in (*ESTIMATORS.values(), commands.fit, commands.tune):
+    assert inspect.signature(commands.fit).parameters["model"].default == leapcde.RACE == "auto"
+    for make in (*ESTIMATORS.values(), commands.tune):
         assert inspect.signature(make).parameters["model"].default == leapcde.DEFAULT_MODEL
     assert all(f'model : str, default "{leapcde.DEFAULT_MODEL}"' in inspect.getdoc(make) for make in ESTIMATORS.values())
     assert inspect.signature(commands.train).parameters["model"].default == "leap"  # the paper's

@@ -32,7 +32,7 @@ def detector():
 def spiked():
     X, rng = waves(60, 1), np.random.default_rng(2)
     strange = (rng.random(X.shape) < 0.015) & ~np.isnan(X)
-    return X + strange * np.array([0.8, 2.4]) * rng.choice([-1, 1], X.shape), strange
+    return X + strange * np.array([1.5, 4.5]) * rng.choice([-1, 1], X.shape), strange
 
 
 def test_spikes_score_highest(detector, spiked):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from leapcde.baselines import forecasts, tabular
 from leapcde.baselines.trees import Arrays
 from leapcde.data.series import Series
-from leapcde.errors import choose
-from leapcde.training.fitted import Fitted
+from leapcde.errors import CheckpointError, choose
+from leapcde.training.fitted import Calibration, Fitted, header_calibration, read_calibration
 from leapcde.training.preprocess import Preprocessor
 
 
@@ -20,7 +21,7 @@ class Kind(NamedTuple):
     """How a baseline learns, and how it answers in the words of a preprocessor: class scores, or standardised values."""
 
     title: str
-    learn: Callable[[Series, Series, Preprocessor, int], Arrays]
+    learn: Callable[..., Arrays]  # of training data, validation data, a preprocessor and a seed
     answer: Callable[[Series, Preprocessor, Arrays], np.ndarray]
 
 
@@ -29,11 +30,13 @@ KINDS: dict[str, dict[str, Kind]] = {
         "class-prior": Kind("the class prior", tabular.class_prior, tabular.constant),
         "logistic-regression": Kind("logistic regression on summaries", tabular.logistic, tabular.linear_classes),
         "boosted-trees": Kind("boosted trees on summaries", tabular.trees_for_classes, tabular.tree_classes),
+        "extra-trees": Kind("extra-trees on summaries", tabular.forest_for_classes, tabular.forest_classes),
     },
     "regression": {
         "mean": Kind("the mean", tabular.mean_target, tabular.constant),
         "ridge": Kind("a ridge on summaries", tabular.ridge_number, tabular.linear_number),
         "boosted-trees": Kind("boosted trees on summaries", tabular.trees_for_numbers, tabular.tree_numbers),
+        "extra-trees": Kind("extra-trees on summaries", tabular.forest_for_numbers, tabular.forest_numbers),
     },
     "forecasting": {
         "last-value": Kind("the last value", forecasts.nothing, forecasts.last_value),
@@ -52,9 +55,32 @@ class Baseline(Fitted):
     name: str
     arrays: Arrays
     options: dict[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
 
     def outputs(self, series: Series) -> np.ndarray:
-        return KINDS[self.preprocessor.task][self.name].answer(series, self.preprocessor, self.arrays)
+        kind = KINDS[self.preprocessor.task][self.name]
+        return self.calibrated(kind.answer(series, self.preprocessor, self.arrays))
+
+    @property
+    def parameters(self) -> int:
+        return sum(array.size for array in self.arrays.values() if array.dtype.kind == "f")
+
+    def header(self) -> dict[str, Any]:
+        return {"baseline": self.name, "preprocessor": self.preprocessor.to_json(), **header_calibration(self.calibration)}
+
+    def trees(self) -> dict[str, Any]:
+        return {"baseline": self.arrays}
+
+    @classmethod
+    def restore(cls, path: Path, arrays: Arrays, about: dict[str, Any]) -> Baseline:
+        """From what `load_file` found in a file."""
+        try:
+            preprocessor, calibration = Preprocessor.from_json(about["preprocessor"]), read_calibration(about)
+            choose("baseline", about["baseline"], KINDS[preprocessor.task])
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} has a damaged header ({error})") from None
+        own = {key[len("baseline/['") : -2]: array for key, array in arrays.items() if key.startswith("baseline/")}
+        return cls(preprocessor, about["baseline"], own, calibration=calibration)
 
     @property
     def title(self) -> str:
@@ -85,6 +111,13 @@ def fit_baseline(name: str, train: Series, validation: Series, preprocessor: Pre
     kinds = KINDS[preprocessor.task]
     choose("baseline", name, kinds)
     return Baseline(preprocessor, name, kinds[name].learn(train, validation, preprocessor, seed))
+
+
+def refit_baseline(old: Baseline, everything: Series, preprocessor: Preprocessor, *, seed: int = 0) -> Baseline:
+    """A baseline that learns again from all data, with the strength and the calibration that it has."""
+    kept = {"strengths": (float(old.arrays["strength"]),)} if "strength" in old.arrays else {}
+    arrays = KINDS[preprocessor.task][old.name].learn(everything, everything, preprocessor, seed, **kept)
+    return Baseline(preprocessor, old.name, arrays, calibration=old.calibration)
 
 
 def fit_baselines(train: Series, validation: Series, preprocessor: Preprocessor, *, seed: int = 0) -> dict[str, Baseline]:

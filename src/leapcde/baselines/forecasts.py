@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leapcde.baselines.summary import carried, features, last_values, on_grid
-from leapcde.baselines.tabular import best_ridge, learn_scale, sample_weights, scaled, thinned
+from leapcde.baselines.tabular import PENALTIES, best_ridge, learn_scale, sample_weights, scaled, thinned
 from leapcde.baselines.trees import Arrays
 from leapcde.data.series import Series
 from leapcde.training.preprocess import Preprocessor
@@ -76,7 +76,7 @@ def last_season(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
     return back[:, np.arange(horizon) % length]
 
 
-def ridge_on_window(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+def ridge_on_window(train: Series, validation: Series, of: Preprocessor, seed: int, strengths=PENALTIES) -> Arrays:
     """How far each channel moves from its last value, by ridge regression; its penalty is the best on validation data."""
     shape = {"steps": np.array(_steps(train, of, max(2, WIDEST // train.values.shape[1])))}
     some, judge = thinned(train), thinned(validation)
@@ -86,7 +86,7 @@ def ridge_on_window(train: Series, validation: Series, of: Preprocessor, seed: i
     known = ~np.isnan(y)
     y, known = np.where(known.any(0), y, 0.0), known | ~known.any(0)  # a channel that is not to be forecast
     mean = np.where(known, y, 0.0).sum(0) / np.maximum(known.sum(0), 1)
-    judged = x_val, y_val, sample_weights(some), sample_weights(judge)
+    judged = x_val, y_val, sample_weights(some), sample_weights(judge), strengths
     found = best_ridge(x, np.where(known, y, mean), *judged)
     for _ in range(0 if known.all() else GUESSES):  # unknown targets are what was said of them before
         found = best_ridge(x, np.where(known, y, x @ found["weights"] + found["start"]), *judged)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from leapcde.baselines.summary import features
-from leapcde.baselines.trees import Arrays, fit_trees, sums
+from leapcde.baselines.trees import Arrays, fit_forest, fit_trees, means, sums
 from leapcde.data.series import Series, uneven
 from leapcde.training.preprocess import Preprocessor
 
@@ -18,6 +18,8 @@ PENALTIES = np.logspace(-3, 4, 8)  # of the ridge; the best on validation is tak
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # of logistic regression: large is free
 MOST = 10_000  # samples that linear baselines learn from: more change little, and they are to take seconds
 FAR = 10.0  # deviations beyond which a number says no more
+BEYOND = 0.25  # of the range of training targets, by which a ridge may leave it: summaries have outliers
+UNSURE = 0.005  # share of every class that a forest adds to what its trees say: half a tree in a hundred
 RARE = np.log(1e-6)  # of a class that training data does not show
 
 
@@ -35,12 +37,14 @@ def constant(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
     return np.broadcast_to(found["answer"], (len(series), *found["answer"].shape)).copy()
 
 
-def logistic(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+def logistic(train: Series, validation: Series, of: Preprocessor, seed: int, strengths=STRENGTHS) -> Arrays:
     """With the strength that is best on the validation data."""
     train = thinned(train)
     scale = learn_scale(features(train))
     x, y = scaled(features(train), scale), _target(train, of)
-    tried = [{**_logistic(x, y, of.spec.output[0], strength, sample_weights(train)), **scale} for strength in STRENGTHS]
+    each = sample_weights(train)
+    learned = [_logistic(x, y, of.spec.output[0], strength, each) for strength in strengths]
+    tried = [{**found, **scale, "strength": np.array(strength)} for found, strength in zip(learned, strengths, strict=True)]
     truth, each = _target(validation, of), sample_weights(validation)
     said = lambda found: linear_classes(validation, of, found)[np.arange(len(truth)), truth]
     return min(tried, key=lambda found: -float(np.average(said(found), weights=each)))
@@ -50,16 +54,20 @@ def linear_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarra
     return log_softmax(scaled(features(series), found) @ found["weights"] + found["start"], axis=1)
 
 
-def ridge_number(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+def ridge_number(train: Series, validation: Series, of: Preprocessor, seed: int, strengths=PENALTIES) -> Arrays:
     """With the penalty that is best on the validation data."""
     train = thinned(train)
     scale = learn_scale(features(train))
     parts = [(scaled(features(part), scale), _target(part, of)) for part in (train, validation)]
-    return {**best_ridge(*parts[0], *parts[1], sample_weights(train), sample_weights(validation)), **scale}
+    low, high = parts[0][1].min(0), parts[0][1].max(0)
+    room = BEYOND * (high - low)
+    found = best_ridge(*parts[0], *parts[1], sample_weights(train), sample_weights(validation), strengths)
+    return {**found, **scale, "lowest": low - room, "highest": high + room}
 
 
 def linear_number(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    return scaled(features(series), found) @ found["weights"] + found["start"]
+    said = scaled(features(series), found) @ found["weights"] + found["start"]
+    return np.clip(said, found["lowest"], found["highest"])
 
 
 def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
@@ -80,6 +88,34 @@ def trees_for_numbers(train: Series, validation: Series, of: Preprocessor, seed:
 def tree_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
     x = features(series)
     return np.concatenate([sums(one, x) for one in apart(found)], axis=1)
+
+
+def forest_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    train = thinned(train)
+    table, scale = _forest_table(train)
+    settings = {"classes": of.spec.output[0], "seed": seed, "weights": sample_weights(train)}
+    return {**fit_forest(table, _target(train, of), **settings), **scale}
+
+
+def forest_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    share = means(found, scaled(features(series), found))
+    return np.log((share + UNSURE) / (1 + UNSURE * share.shape[1]))
+
+
+def forest_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+    train = thinned(train)
+    table, scale = _forest_table(train)
+    return {**fit_forest(table, _target(train, of), seed=seed, weights=sample_weights(train)), **scale}
+
+
+def forest_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+    return means(found, scaled(features(series), found))
+
+
+def _forest_table(train: Series) -> tuple[np.ndarray, Arrays]:
+    table = features(train)
+    scale = learn_scale(table)
+    return scaled(table, scale), scale
 
 
 def side_by_side(parts: list[Arrays]) -> Arrays:
@@ -109,6 +145,7 @@ def best_ridge(
     y_val: np.ndarray,
     each: np.ndarray | None = None,
     each_val: np.ndarray | None = None,
+    penalties=PENALTIES,
 ) -> Arrays:
     """Ridge regression of all columns of y at once, by the penalty that is best on validation data; `each` are weights."""
     x, y = x.astype(float), y.astype(float)
@@ -116,11 +153,11 @@ def best_ridge(
     away = (x - mean) if each is None else (x - mean) * (each / each.mean())[:, None]
     sizes, axes = np.linalg.eigh(away.T @ (x - mean))
     turned = axes.T @ (away.T @ (y - start))
-    tried = [axes @ (turned / (np.maximum(sizes, 0.0) + penalty)[:, None]) for penalty in PENALTIES]
+    tried = [axes @ (turned / (np.maximum(sizes, 0.0) + penalty)[:, None]) for penalty in penalties]
     weigh = 1.0 if each_val is None else (each_val / each_val.mean())[:, None]
     error = lambda weights: float(np.nanmean(weigh * ((x_val - mean) @ weights + start - y_val) ** 2))
-    weights = min(tried, key=error)
-    return {"weights": weights, "start": start - mean @ weights}
+    best = int(np.argmin([error(weights) for weights in tried]))
+    return {"weights": tried[best], "start": start - mean @ tried[best], "strength": np.array(penalties[best])}
 
 
 def learn_scale(table: np.ndarray) -> Arrays:

@@ -1,4 +1,4 @@
-"""Boosted trees as arrays: what scikit-learn learned, kept without pickles and asked without scikit-learn."""
+"""Boosted trees and forests as arrays: what scikit-learn learned, kept without pickles and asked without scikit-learn."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 Arrays = dict[str, np.ndarray]
 BLOCK = 2_000_000  # samples times trees that are followed at once
 LEAF = 20  # samples in a leaf at least, as scikit-learn has it; fewer where there are few
+TREES, LEAVES = 200, 256  # of a forest: its trees, and at most so many leaves in each, so that files stay small
 
 
 def fit_trees(
@@ -38,6 +39,43 @@ def tree_arrays(model: Any, classes: int = 0) -> Arrays:
     found["depth"] = np.array(max((int(nodes["depth"].max()) for nodes in trees), default=0))
     known = np.arange(classes) if not classes else np.asarray(model.classes_)
     return {**found, "classes": known.astype(np.int64)}
+
+
+def fit_forest(
+    inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0, weights: np.ndarray | None = None
+) -> Arrays:
+    """Extremely randomised trees on a table without NaN, for labels below `classes`, or for columns of numbers."""
+    from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+
+    most = LEAVES if len(inputs) > LEAVES else None  # a small forest grows deeper if its leaves are not counted
+    settings = {"n_estimators": TREES, "max_leaf_nodes": most, "random_state": seed}
+    if classes:
+        return forest_arrays(ExtraTreesClassifier(**settings).fit(inputs, target, sample_weight=weights), classes)
+    numbers = target[:, 0] if target.shape[1] == 1 else target
+    return forest_arrays(ExtraTreesRegressor(**settings, max_features=1 / 3).fit(inputs, numbers, sample_weight=weights))
+
+
+def forest_arrays(model: Any, classes: int = 0) -> Arrays:
+    """The trees of a forest of scikit-learn, as `tree_arrays` has them; a leaf holds the share of each class, or a number."""
+    trees = [one.tree_ for one in model.estimators_]
+    size, outputs = max(tree.node_count for tree in trees), classes or model.n_outputs_
+    found: Arrays = {name: np.zeros((len(trees), size), kind) for name, kind in _FIELDS.items() if name != "value"}
+    found["left"], found["right"] = (np.tile(np.arange(size, dtype=np.int32), (len(trees), 1)) for _ in range(2))
+    found["value"] = np.zeros((len(trees), size, outputs), np.float32)
+    known = np.asarray(model.classes_).astype(int) if classes else np.arange(outputs)
+    for i, tree in enumerate(trees):
+        inner = np.flatnonzero(tree.children_left >= 0)
+        found["left"][i, inner], found["right"][i, inner] = tree.children_left[inner], tree.children_right[inner]
+        found["feature"][i, inner], found["threshold"][i, inner] = tree.feature[inner], tree.threshold[inner]
+        found["value"][i, : tree.node_count, known] = (tree.value[:, 0] if classes else tree.value[:, :, 0]).T
+    return {**found, "depth": np.array(max(tree.max_depth for tree in trees))}
+
+
+def means(trees: Arrays, inputs: np.ndarray) -> np.ndarray:
+    """What the trees of a forest say on average for each row of a table: (sample, class), or (sample, 1)."""
+    block = max(1, BLOCK // len(trees["feature"]))
+    parts = [inputs[start : start + block].astype(np.float32).astype(float) for start in range(0, len(inputs), block)]
+    return np.concatenate([_leaves(trees, part).mean(1, dtype=float) for part in parts])
 
 
 def sums(trees: Arrays, inputs: np.ndarray) -> np.ndarray:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leapcde import DEFAULT_MODEL
+from leapcde import DEFAULT_MODEL, RACE
 from leapcde.cli.options import (
     BatchSize,
     ClassWeight,
     DataDir,
     DatasetOption,
     Drop,
+    Ensemble,
     Epochs,
+    Final,
     Intensity,
     Interpolation,
     Json,
@@ -31,14 +33,18 @@ from leapcde.cli.options import (
     Patience,
     Penalty,
     Quiet,
+    RacedModel,
     Schedule,
     Seed,
+    TimeLimit,
     command,
     name_values,
     names,
     print_json,
+    print_race,
     print_splits,
     print_table,
+    read_seconds,
 )
 from leapcde.errors import InputError, LeapWarning, choose, meant
 
@@ -85,7 +91,7 @@ Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; noth
 @command(fit_app)
 def fit(
     file: File,
-    model: ModelName = DEFAULT_MODEL,
+    model: RacedModel = RACE,
     out: Out = None,
     id: Id = None,
     time: Time = None,
@@ -112,11 +118,16 @@ def fit(
     interpolation: Interpolation = None,
     intensity: Intensity = False,
     option: ModelOption = None,
+    ensemble: Ensemble = 1,
+    time_limit: TimeLimit = "5m",
+    final: Final = False,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
-    """Train on your own file. What you do not set is chosen from the data's shape; the run folder holds every choice.
+    """Train on your own file: a race of a few models and baselines, unless you name a --model.
+
+    What you do not set is chosen from the data's shape; the run folder holds every choice, and the table of the race.
 
     70 % of the data trains, 15 % chooses the weights, 15 % tests: of forecasts the latest rows. Kill it whenever you like,
     the same command goes on.
@@ -129,13 +140,14 @@ def fit(
     asked = file_request(file, *columns, horizon, window, task, drop, time_format, split, stride, known)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
+    params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
     training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     _check_class_weight(class_weight)
     request, data = first_load(asked)
     estimator = make_estimator(
         data.task, model, request, class_weight, training=_given(training), options=_options(option), **_given(params)
     )
-    train_run(estimator, data, request, out or Path("runs") / f"{file.stem}-{model}-{seed}", as_json=as_json)
+    train_run(estimator, data, request, out or Path("runs") / f"{file.stem}-{model}-{seed}", final=final, as_json=as_json)
 
 
 @command(fit_app)
@@ -158,6 +170,9 @@ def train(
     option: ModelOption = None,
     dataset_option: DatasetOption = None,
     data_dir: DataDir = None,
+    ensemble: Ensemble = 1,
+    time_limit: TimeLimit = "5m",
+    final: Final = False,
     as_json: Json = False,
     quiet: Quiet = False,
     seed: Seed = 0,
@@ -170,6 +185,7 @@ def train(
 
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
+    params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
     training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     settings = {"training": _given(training), "options": _options(option)}
     _check_class_weight(class_weight)
@@ -180,7 +196,7 @@ def train(
     request, loaded = first_load(asked)
     estimator = make_estimator(loaded.task, model, request, class_weight, **settings, **_given(params))
     folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
-    train_run(estimator, loaded, request, folder, as_json=as_json)
+    train_run(estimator, loaded, request, folder, final=final, as_json=as_json)
 
 
 @command(fit_app)
@@ -263,23 +279,29 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     return made.set_params(calibration=0.0) if "calibration" in made.get_params() else made
 
 
-def train_run(estimator: Estimator, data: Dataset, request: DataRequest, folder: Path, *, as_json: bool) -> None:
+def train_run(
+    estimator: Estimator, data: Dataset, request: DataRequest, folder: Path, *, as_json: bool, final: bool = False
+) -> None:
     """Train a run, and print its numbers."""
-    from leapcde.estimators.run import run, told_coverage
+    from leapcde.estimators.run import FINAL, run, told_coverage
 
-    result = run(estimator, data, request=request, folder=folder)
+    result = run(estimator, data, request=request, folder=folder, final=final)
     _note_few(data)
     if as_json:
         about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
         about |= {"split": data.options.get("split"), "coverage of 90 % intervals": result.coverage}
+        about |= {"final": final} | ({} if result.race is None else {"race": result.race})
         return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
     if "split" in data.options and request.columns is not None:
         typer.echo(f"split: {data.options['split']}")
+    if result.race is not None:
+        print_race(result.race, result.metric)
     print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
     if result.coverage is not None:
         typer.echo(told_coverage(result.coverage))
-    if result.ahead:
-        typer.echo(result.ahead)
+    for line in (result.ahead, FINAL if final else ""):
+        if line:
+            typer.echo(line)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
 
 
@@ -308,7 +330,7 @@ def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: l
 
 
 def file_request(
-    file: Path, id, time, target, values, static, weights, horizon, window, task, drop, time_format, split, stride, known
+    file, id, time, target, values, static, weights, horizon, window, task, drop, time_format, split=None, stride=None, known=""
 ) -> DataRequest:
     """A file with named columns."""
     from leapcde.data.columns import Columns, one_or_several

@@ -106,10 +106,13 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Test a trained run again, on its own data or on newer, beside the baselines."""
-    from leapcde.estimators.run import baseline_metrics
+    from leapcde.estimators.run import baseline_metrics, open_run
 
     if file is not None:
         return _evaluate_file(run, file, plot, as_json)
+    if open_run(run)[2]["train"].get("final"):
+        seen = f"the model of {run} was trained again on all data (--final), its test data among it"
+        raise InputError(f"{seen}; the numbers of its test are in result.json. Give newer data as FILE")
     fitted, data = _open(run, data_dir)
     _plot_reliability(fitted, data.test, plot)
     beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}

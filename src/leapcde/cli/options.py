@@ -19,7 +19,8 @@ from leapcde.errors import InputError, LeapWarning
 
 # Parameters of the library that are options of commands by the same name.
 FLAGS = ("id", "time", "time_format", "target", "values", "static", "horizon", "window", "stride", "task", "model", "epochs")
-FLAGS += ("batch_size", "learning_rate", "interpolation", "class_weight", "seed", "split", "known", "weights", "patience")
+FLAGS += ("batch_size", "learning_rate", "interpolation", "class_weight", "seed", "split", "known", "weights", "ensemble")
+FLAGS += ("time_limit", "patience")
 WIDE = 10_000  # columns; a file or a pipe has no edge
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
@@ -43,6 +44,16 @@ Noise = Annotated[
 ClassWeight = Annotated[str | None, typer.Option(help="balanced (classes count by how rare they are; default) or none.")]
 Interpolation = Annotated[str | None, typer.Option(help="linear (default), natural, hermite (causal) or rectilinear (causal).")]
 Intensity = Annotated[bool, typer.Option("--intensity/--no-intensity", help="Counts of observations as channels.")]
+Ensemble = Annotated[int, typer.Option(min=1, help="Train so many models, each from a seed of its own; their average answers.")]
+TimeLimit = Annotated[
+    str, typer.Option(help="Of a race (--model auto): begin no candidate that would end later; 90s, 5m (default) or 1h.")
+]
+Final = Annotated[
+    bool, typer.Option("--final", help="After the test, train the saved model again on all data; the numbers stay the test's.")
+]
+RacedModel = Annotated[
+    str, typer.Option(help="Name of a model; 'leapcde models' lists them. auto races a few and the baselines (default).")
+]
 DatasetOption = Annotated[
     list[str] | None, typer.Option("--dataset-option", "-d", help="Option of the data set, as name=value; repeatable.")
 ]
@@ -138,6 +149,18 @@ def name_values(pairs: list[str], flag: str, example: str) -> dict[str, Any]:
     return found
 
 
+def read_seconds(text: str) -> float:
+    """A duration in seconds, minutes or hours.
+
+    >>> read_seconds("90"), read_seconds("5m"), read_seconds("0.5h")
+    (90.0, 300.0, 1800.0)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
+    if found is None or not float(found[1]) > 0:
+        raise InputError(f"--time-limit {text}: write seconds, minutes or hours, such as 90s, 5m or 1h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
 def print_json(data: dict[str, Any]) -> None:
     from leapcde.files import json_text
 
@@ -155,6 +178,16 @@ def print_splits(found: dict[str, dict[str, dict[str, float]]], main: str) -> No
     header = ["", f"validation {main}", *(f"test {name}" for name in names)]
     numbers = lambda of: [of["validation"][main], *(of["test"][name] for name in names)]
     print_table(header, [[name, *(f"{number:.4f}" for number in numbers(of))] for name, of in found.items()])
+
+
+def print_race(rows: list[dict[str, Any]], metric: str) -> None:
+    """The table of a race: how each candidate did on validation data, how long it took, and its weight in the answer."""
+    header = ["candidate", f"validation {metric}", "loss", "± its error", "seconds", "weight"]
+    number = lambda row, key: f"{row[key]:.4f}" if key in row else ""
+    judged = lambda row: [number(row, key) for key in (metric, "loss", "standard error")]
+    weight = lambda row: row["why"] or (f"{row['weight']:.2f}" if row["weight"] else "")
+    print_table(header, [[row["candidate"], *judged(row), f"{row['seconds']:.1f}", weight(row)] for row in rows])
+    typer.echo("")
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:

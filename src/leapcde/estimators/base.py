@@ -24,8 +24,11 @@ from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
 from leapcde.data.series import Series, counting
 from leapcde.data.split import Divided, hold_out, hold_out_groups
+from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
+from leapcde.estimators.several.members import Start, fresh_members, known_members, train_members
+from leapcde.estimators.several.race import needs_name, race
 from leapcde.explain import attribution
 from leapcde.explain.filling import some_samples
 from leapcde.explain.looks import LooksInside
@@ -33,12 +36,11 @@ from leapcde.explain.summary import data_sizes, kept_history
 from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
-from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel, new_model, train_further
+from leapcde.training.config import TrainConfig, plain
+from leapcde.training.fitted import Fitted, new_model
 from leapcde.training.history import History
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import watch_training
 from leapcde.training.track.callbacks import Callbacks
 
 if TYPE_CHECKING:
@@ -73,10 +75,13 @@ class Estimator(LooksInside, BaseEstimator):
     time: str | None
     values: Sequence[str] | None
     static: Sequence[str] | None
+    ensemble: int
+    time_limit: float
     warm_start: bool
     seed: Any
     verbose: int
-    fitted_: FittedModel  # what was learned, once trained
+    fitted_: Fitted  # what was learned, once trained
+    race_: list[dict[str, Any]]  # of model "auto": a row for each candidate
     conformal_: Conformal | None
 
     # Fitting ------------------------------------------------------------------------------------------------------
@@ -116,9 +121,7 @@ class Estimator(LooksInside, BaseEstimator):
         """
         keep_compiled()
         series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
-        start, config = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(start, config, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
-        self._settle(config, held)
+        race(self, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
         self._held, self._path_error = some_samples(held), None  # of which `path_error_` is made when it is asked for
         return self
@@ -132,16 +135,18 @@ class Estimator(LooksInside, BaseEstimator):
         series = counting(self._training_series(X, y, settle=fresh, sample_weight=sample_weight))
         self._check_target(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
-        start, config = self._start(series, once, fresh=fresh, classes=classes)
-        self._learn(start, config, series, series)
-        self._settle(config, None)
+        needs_name(self, "partial_fit")
+        starts = self._start(series, once, fresh=fresh, classes=classes)
+        self._learn(starts, series, series)
+        self._settle(starts[0][1], None)
         return self
 
     def _divided(self, X, y, validation: Any, *, sample_weight: Any = None, groups: Any = None) -> Divided:
         """What trains, what chooses the weights, and what calibrates intervals."""
         series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self._check_target(series)
-        calibration, part = None, self._hold_out if groups is None else self._hold_out_groups
+        whole = lambda *of, seed: hold_out_groups(*of, by_class=self.task == "classification", seed=seed)
+        calibration, part = None, self._hold_out if groups is None else whole
         if self._calibration():
             series, calibration = part(series, self._calibration(), seed=1)
         if validation is None:
@@ -156,49 +161,49 @@ class Estimator(LooksInside, BaseEstimator):
         weight = given[2] if len(given) == 3 else None
         return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
-    def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
-        """The model from which training starts, and the settings with the weights of its classes."""
-        if fresh:
-            recipe = Recipe(self.interpolation, intensity=self.intensity)
-            options = self._options(series, recipe, config.batch_size)
-            given = tuple(np.asarray([] if classes is None else classes).tolist())
-            settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-            start = new_model(
-                series, **settings, classes=given, ahead=self._ahead(), robust=not isinstance(self.training, TrainConfig)
-            )
-        else:
-            start = self.fitted_
-        return start, self._weighted(config, start.preprocessor, series)
+    def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
+        """Train what `model` names, on series that are read and split."""
+        starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
+        self._learn(starts, series, held, **hooks)
+        self._settle(starts[0][1], held)
+
+    def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> list[Start]:
+        """The models from which training starts, one for each member, and the settings with the weights of its classes."""
+        if not fresh:
+            config = self._weighted(config, self.fitted_.preprocessor, series)
+            return known_members(self.fitted_, config, self.ensemble)
+        recipe = Recipe(self.interpolation, intensity=self.intensity)
+        options = self._options(series, recipe, config.batch_size)
+        given = tuple(np.asarray([] if classes is None else classes).tolist())
+        settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
+        start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=self._robust)
+        start = replace(start, preprocessor=self._own(start.preprocessor))
+        return fresh_members(start, self._weighted(config, start.preprocessor, series), self.ensemble)
 
     def _learn(
         self,
-        start: FittedModel,
-        config: TrainConfig,
+        starts: list[Start],
         series: Series,
         held: Series | None,
         *,
+        checkpoint: Path | None = None,
         callbacks: Sequence[Any] = (),
-        **more,
+        fresh: FreshWindows | None = None,
     ) -> None:
-        told = Callbacks(callbacks)
+        told, (start, config) = Callbacks(callbacks), starts[0]
         self.sizes_ = data_sizes(series, held)
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
             warnings.warn(message, LeapWarning, stacklevel=3)
         held = series if held is None else held
         start.preprocessor.encode_target(np.asarray(held.target))  # what is wrong with it is found before anything starts
-        told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": config.to_json()})
+        train = config.to_json() | ({} if len(starts) == 1 else {"ensemble": len(starts)})
+        told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
         if self.verbose:
             auto.tell_cost(start.name, start.model, series.lengths, config)
-        quiet = not self.verbose
-        with told.told_of_failure(), watch_training(self.model, config.epochs, start.metric, quiet=quiet) as hooks:
-
-            def follow(row: dict[str, float]) -> bool:
-                if hooks.on_epoch is not None:
-                    hooks.on_epoch(row)
-                return told.on_epoch(row)
-
-            self._keep(*train_further(start, series, held, config, on_step=hooks.on_step, on_epoch=follow, **more))
+        more = {"checkpoint": checkpoint, "on_epoch": told.on_epoch, "fresh": fresh, "quiet": not self.verbose}
+        with told.told_of_failure():
+            self._keep(*train_members(starts, series, held, **more))
         told.on_end({"stopped": self.stopped_, "failed": False, "best": History(self.history_).best(start.metric)})
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
@@ -222,13 +227,26 @@ class Estimator(LooksInside, BaseEstimator):
             raise InputError(f"training: no setting {name!r}; {known}it takes the fields of leapcde.TrainConfig")
         return TrainConfig(**{**settings, **mine, **given})
 
+    @property
+    def _robust(self) -> bool:
+        """Whether wild values are kept out of the scale: not where every setting is given, as for the paper's records."""
+        return not isinstance(self.training, TrainConfig)
+
+    def _own(self, preprocessor: Preprocessor) -> Preprocessor:
+        """What was learned of the training data, with what only the estimator knows."""
+        return preprocessor
+
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
 
-    def _settle(self, config: TrainConfig, held: Series | None) -> None:
-        """What is learned after training from the data that was held out; none is where there was too little."""
+    def _settle(self, config: TrainConfig | None, held: Series | None) -> None:
+        """What is learned after training (or after a race) from data that was held out; none is where there was too little."""
 
-    def _keep(self, fitted: FittedModel, trained: Trained | None = None) -> None:
+    def _calibrated(self, baseline: Fitted, held: Series) -> Fitted:
+        """A candidate of a race as it takes part in it."""
+        return baseline
+
+    def _keep(self, fitted: Fitted, trained: Trained | None = None) -> None:
         self.fitted_ = fitted
         if trained is not None:
             self.history_, self.n_iter_, self.stopped_ = trained.history.rows, len(trained.history.rows), trained.stopped
@@ -243,8 +261,8 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _columns(self) -> Columns:
         """Which column of a table is what."""
-        lists = tuple(self.values or ()), tuple(self.static or ())
-        return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
+        target = one_or_several(getattr(self, "target", None))
+        return Columns(self.id, self.time, target, tuple(self.values or ()), tuple(self.static or ()))
 
     def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
         """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
@@ -280,9 +298,6 @@ class Estimator(LooksInside, BaseEstimator):
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
 
-    def _hold_out_groups(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
-        return hold_out_groups(series, share, labels=series.target if self.task == "classification" else None, seed=seed)
-
     def _calibration(self) -> float:
         return getattr(self, "calibration", 0.0)
 
@@ -299,8 +314,7 @@ class Estimator(LooksInside, BaseEstimator):
 
     def predict(self, X) -> np.ndarray:
         """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
-        series = self._new_series(X)
-        return self.fitted_.predict(series)
+        return self.fitted_.predict(self._new_series(X))
 
     def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals around predictions that are there already, of this series."""
@@ -338,12 +352,6 @@ class Estimator(LooksInside, BaseEstimator):
 
     # Keeping ------------------------------------------------------------------------------------------------------
 
-    def __getstate__(self):
-        """No data goes into a pickle: what is made of it is made first."""
-        if hasattr(self, "fitted_"):
-            _ = self.path_error_
-        return super().__getstate__()
-
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
         check_is_fitted(self, "fitted_")
@@ -375,21 +383,6 @@ class Estimator(LooksInside, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.target_tags.required = True
         return tags
-
-
-def plain(value: Any) -> Any:
-    """Parameters as JSON can hold them; a generator of random numbers, which it cannot, is forgotten."""
-    if isinstance(value, TrainConfig):
-        return {"exactly": value.to_json()}
-    if isinstance(value, Columns):
-        return value.to_json()
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if value is None or isinstance(value, (str, int, float, bool)) else None
 
 
 def _seed(seed: Any) -> int:

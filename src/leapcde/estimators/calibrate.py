@@ -8,14 +8,16 @@ that was trained with weights w says w·p / Σ w·p where p is the truth, so −
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
+from leapcde.data.series import Series
+from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.errors import InputError
-from leapcde.training.fitted import Calibration
+from leapcde.training.fitted import Calibration, Fitted
 
 SPREAD = 0.5  # how far log temperature and shifts may easily lie from where they start; matters where data is scarce
 
@@ -72,6 +74,26 @@ def learn_calibration(
     start = np.append(0.0, shift)
     found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B").x
     return Calibration(float(np.exp(found[0])), tuple((found[1:] - found[1:].mean()).tolist()))
+
+
+def calibrated(fitted: Fitted, held: Series | None, shift: np.ndarray | None) -> tuple[Fitted, np.ndarray]:
+    """What has learned, with a calibration from held-out data, and what it then says of that data.
+
+    Members of an ensemble come first, each with `shift`, and then what they say together. Without held-out data `shift`
+    is all. None stands for members of a race, which are calibrated already, and so is one that is alone.
+    """
+    if isinstance(fitted, FittedEnsemble):
+        if shift is not None:
+            fitted = replace(fitted, members=tuple(calibrated(one, held, shift)[0] for one in fitted.members))
+        shift = np.zeros(len(fitted.preprocessor.classes))
+    if shift is None:
+        return fitted, np.zeros((0, 0)) if held is None else fitted.outputs(held)
+    fitted, learned = fitted.with_calibration(None), Calibration(1.0, tuple(shift.tolist()))
+    if held is None:
+        return fitted.with_calibration(learned), np.zeros((0, len(shift)))
+    scores = fitted.outputs(held)
+    learned = learn_calibration(scores, fitted.preprocessor.encode_target(np.asarray(held.target)), shift, held.weights)
+    return fitted.with_calibration(learned), learned(scores)
 
 
 @dataclass(frozen=True, eq=False)

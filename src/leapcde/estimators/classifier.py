@@ -16,9 +16,9 @@ from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.errors import InputError, Problems
 from leapcde.estimators.base import Estimator
-from leapcde.estimators.calibrate import ClassSets, known_shift, learn_calibration
+from leapcde.estimators.calibrate import ClassSets, calibrated, known_shift
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import Calibration, FittedModel
+from leapcde.training.fitted import Fitted
 from leapcde.training.loop import Trained
 from leapcde.training.metrics import softmax
 from leapcde.training.preprocess import Preprocessor
@@ -30,7 +30,8 @@ class LeapClassifier(Estimator):
     Parameters
     ----------
     model : str, default "leap+"
-        A name of `leapcde models`; "leap" is the paper's.
+        A name of `leapcde models`; "leap" is the paper's. "auto" races a few of them and the baselines on the data that
+        is held out, and answers with the best or an average.
     options : dict, optional
         Options of the model; the others are chosen from the data's shape.
     interpolation : str, default "linear"
@@ -63,6 +64,10 @@ class LeapClassifier(Estimator):
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
         For tables: columns with one value a sample that is known beforehand, such as age.
+    ensemble : int, default 1
+        How many models are trained, each from a seed of its own; the answer is their average.
+    time_limit : float, default 300
+        Of model "auto": after so many seconds no other candidate is begun; those that would take longer are left out.
     warm_start : bool, default False
         Whether another `fit` goes on from the weights that are there.
     seed : int, default 0
@@ -101,6 +106,8 @@ class LeapClassifier(Estimator):
         target: str | None = None,
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
+        ensemble: int = 1,
+        time_limit: float = 300.0,
         warm_start: bool = False,
         seed: Any = 0,
         verbose: int = 0,
@@ -121,6 +128,8 @@ class LeapClassifier(Estimator):
         self.target = target
         self.values = values
         self.static = static
+        self.ensemble = ensemble
+        self.time_limit = time_limit
         self.warm_start = warm_start
         self.seed = seed
         self.verbose = verbose
@@ -168,7 +177,7 @@ class LeapClassifier(Estimator):
         kind = type_of_target(series.target)
         if kind.startswith("multilabel") or kind.endswith("multioutput"):
             shape = (
-                f"Unknown label type: {kind}. y has shape {np.shape(series.target)}; LeapClassifier knows one class a sample"
+                f"Unknown label type: {kind}. y has shape {np.asarray(series.target).shape}; one class a sample is known here"
             )
             raise InputError(f"{shape}: fit one for each label, or scikit-learn's MultiOutputClassifier(LeapClassifier())")
         if kind not in ("binary", "multiclass"):
@@ -186,17 +195,17 @@ class LeapClassifier(Estimator):
             return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
         return replace(config, class_weight=_class_weight(self.class_weight, preprocessor.classes))
 
-    def _settle(self, config: TrainConfig, held: Series | None) -> None:
+    def _settle(self, config: TrainConfig | None, held: Series | None) -> None:
         """Undo the class weights, and calibrate on what was held out: see `estimators/calibrate.py`."""
-        fitted, self.sets_ = self.fitted_, None
-        shift = known_shift(config.class_weight, len(self.classes_))
-        if held is None:
-            self.fitted_ = replace(fitted, calibration=Calibration(1.0, tuple(shift.tolist())))
-            return
-        scores, labels = fitted.outputs(held), fitted.preprocessor.encode_target(np.asarray(held.target))
-        calibration = learn_calibration(scores, labels, shift, held.weights)
-        self.fitted_ = replace(fitted, calibration=calibration)
-        self.sets_ = ClassSets.learn(softmax(calibration(scores)), labels)
+        shift = None if config is None else known_shift(config.class_weight, len(self.classes_))
+        self.fitted_, scores = calibrated(self.fitted_, held, shift)
+        self.sets_ = None
+        if held is not None:
+            labels = self.fitted_.preprocessor.encode_target(np.asarray(held.target))
+            self.sets_ = ClassSets.learn(softmax(scores), labels)
+
+    def _calibrated(self, baseline: Fitted, held: Series) -> Fitted:
+        return calibrated(baseline, held, np.zeros(len(baseline.preprocessor.classes)))[0]
 
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
         sets = getattr(self, "sets_", None)
@@ -208,7 +217,7 @@ class LeapClassifier(Estimator):
         found = None if probability is None or labels is None else ClassSets(probability, labels, len(self.classes_))
         self.sets_ = found
 
-    def _keep(self, fitted: FittedModel, trained: Trained | None = None) -> None:
+    def _keep(self, fitted: Fitted, trained: Trained | None = None) -> None:
         super()._keep(fitted, trained)
         self.classes_ = np.array(fitted.preprocessor.classes)
 

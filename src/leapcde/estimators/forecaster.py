@@ -32,7 +32,7 @@ from leapcde.errors import InputError, choose
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import roughness
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel
+from leapcde.training.preprocess import Preprocessor
 
 
 class LeapForecaster(Estimator):
@@ -44,7 +44,8 @@ class LeapForecaster(Estimator):
     Parameters
     ----------
     model : str, default "leap+"
-        A name of `leapcde models`; "leap" is the paper's.
+        A name of `leapcde models`; "leap" is the paper's. "auto" races a few of them and the baselines on the data that
+        is held out, and answers with the best or an average.
     horizon : int or sequence of float, default 10
         A number of steps (the observations that follow, for evenly sampled series), or times after the last
         observation, for uneven ones.
@@ -90,6 +91,10 @@ class LeapForecaster(Estimator):
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
         For tables: columns with one value a sample that is known beforehand, such as age.
+    ensemble : int, default 1
+        How many models are trained, each from a seed of its own; the answer is their average.
+    time_limit : float, default 300
+        Of model "auto": after so many seconds no other candidate is begun; those that would take longer are left out.
     warm_start : bool, default False
         Whether another `fit` goes on from the weights that are there.
     seed : int, default 0
@@ -137,6 +142,8 @@ class LeapForecaster(Estimator):
         known: Sequence[str] | str | None = None,
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
+        ensemble: int = 1,
+        time_limit: float = 300.0,
         warm_start: bool = False,
         seed: Any = 0,
         verbose: int = 0,
@@ -162,6 +169,8 @@ class LeapForecaster(Estimator):
         self.known = known
         self.values = values
         self.static = static
+        self.ensemble = ensemble
+        self.time_limit = time_limit
         self.warm_start = warm_start
         self.seed = seed
         self.verbose = verbose
@@ -211,12 +220,8 @@ class LeapForecaster(Estimator):
     def _columns(self) -> Columns:
         return Columns(self.id, self.time, None, tuple(self.values or ()), tuple(self.static or ()))  # its targets are channels
 
-    def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> tuple[FittedModel, TrainConfig]:
-        start, config = super()._start(series, config, fresh=fresh, classes=classes)
-        if fresh:
-            targets, _ = self._roles(series.channels)
-            start = replace(start, preprocessor=replace(start.preprocessor, targets=targets))
-        return start, config
+    def _own(self, preprocessor: Preprocessor) -> Preprocessor:
+        return replace(preprocessor, targets=self._roles(preprocessor.channels)[0])
 
     def _read(self, X, y=None, **more) -> Series:
         rows = self.horizon if in_steps(self.horizon) else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from leapcde.ensemble.fitted import restore_fitted
 from leapcde.errors import CheckpointError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
@@ -15,7 +16,6 @@ from leapcde.estimators.holes.imputer import LeapImputer
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.files import load_file, names_damage
 from leapcde.training.config import TrainConfig
-from leapcde.training.fitted import FittedModel
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "classification": LeapClassifier,
@@ -39,7 +39,7 @@ def load(path: Path | str) -> Any:
     path = Path(path)
     path = path / "model.safetensors" if path.is_dir() else path
     arrays, about = load_file(path, "model")
-    fitted = FittedModel.restore(path, arrays, about)
+    fitted = restore_fitted(path, arrays, about)
     preprocessor, kept = fitted.preprocessor, about.get("estimator", {})
     if kept.get("class") in PATHS:
         path_estimator = _with_params(PATHS[kept["class"]](), kept, path)

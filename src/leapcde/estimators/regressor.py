@@ -23,7 +23,8 @@ class LeapRegressor(Estimator):
     Parameters
     ----------
     model : str, default "leap+"
-        A name of `leapcde models`; "leap" is the paper's, and can be streamed.
+        A name of `leapcde models`; "leap" is the paper's. "auto" races a few of them and the baselines on the data that
+        is held out, and answers with the best or an average.
     options : dict, optional
         Options of the model; the others are chosen from the data's shape.
     interpolation : str, default "linear"
@@ -55,6 +56,10 @@ class LeapRegressor(Estimator):
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
         For tables: columns with one value a sample that is known beforehand, such as age.
+    ensemble : int, default 1
+        How many models are trained, each from a seed of its own; the answer is their average.
+    time_limit : float, default 300
+        Of model "auto": after so many seconds no other candidate is begun; those that would take longer are left out.
     warm_start : bool, default False
         Whether another `fit` goes on from the weights that are there.
     seed : int, default 0
@@ -90,6 +95,8 @@ class LeapRegressor(Estimator):
         target: str | Sequence[str] | None = None,
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
+        ensemble: int = 1,
+        time_limit: float = 300.0,
         warm_start: bool = False,
         seed: Any = 0,
         verbose: int = 0,
@@ -110,6 +117,8 @@ class LeapRegressor(Estimator):
         self.target = target
         self.values = values
         self.static = static
+        self.ensemble = ensemble
+        self.time_limit = time_limit
         self.warm_start = warm_start
         self.seed = seed
         self.verbose = verbose

@@ -5,6 +5,7 @@ training.safetensors  what a killed training goes on from
 model.safetensors     the estimator, as `leapcde.load` reads it
 result.json           metrics by split, baselines, history
 card.md               the same for people: data, metrics, baselines, calibration, limits
+race.csv              of model "auto": how each candidate did; race/ holds them, and what a killed race goes on from
 """
 
 from __future__ import annotations
@@ -18,24 +19,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from leapcde import __version__
+from leapcde import RACE, __version__
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.data.dates import told_time
-from leapcde.data.series import Series
+from leapcde.data.series import Series, join
 from leapcde.errors import CheckpointError, InputError, LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.export.card import card_text
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
+from leapcde.estimators.several.final import refit
+from leapcde.estimators.several.race import race_csv
 from leapcde.files import json_text, write_text
-from leapcde.models.registry import count_parameters
 from leapcde.training.metrics import better
 from leapcde.training.preprocess import Preprocessor, check_labels
 from leapcde.training.track.callbacks import Callback
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 CARD = "card.md"
+TABLE = "race.csv"
+FINAL = "the model was trained again on all data after the test; the metrics are those of the model before that"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
 NEAR = 0.03  # how far from it needs no explanation
 
@@ -51,6 +55,7 @@ class Result(NamedTuple):
     parameters: int
     seconds: float
     stopped: str
+    race: list[dict[str, Any]] | None = None  # of model "auto": a row for each candidate
 
     @property
     def ahead(self) -> str:
@@ -63,7 +68,7 @@ class Result(NamedTuple):
             return ""
         title = KINDS[self.estimator.task][best[0]].title
         against = f"{best[1]:.4g} against {self.metrics['validation'][self.metric]:.4g}"
-        choice = "the race did not choose it" if self.estimator.model == "auto" else "--model auto may choose it"
+        choice = "the race did not choose it" if self.estimator.model == RACE else "--model auto may choose it"
         return f"A baseline is ahead on validation data: {title}, {self.metric} {against}; {choice}."
 
 
@@ -74,6 +79,7 @@ def run(
     request: DataRequest | None = None,
     folder: Path | None = None,
     callbacks: Sequence[Any] = (),
+    final: bool = False,
 ) -> Result:
     """Train an estimator, judge it on the validation and the test data, and keep everything in a folder.
 
@@ -89,6 +95,8 @@ def run(
         A run that is there already goes on from where it was, if it has the same data and settings.
     callbacks : sequence, optional
         See `Estimator.fit`.
+    final : bool
+        Train what is kept again on all data after the test. The numbers stay those of the test.
 
     Returns
     -------
@@ -100,17 +108,23 @@ def run(
         def on_start(self, settings: dict[str, Any]) -> None:
             if known and data.test.target is not None:
                 check_labels(data.test.target, known)  # must fail now, not after hours
+            if final:
+                settings = {**settings, "train": {**settings["train"], "final": True}}
             if folder is not None:
                 _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
 
     checkpoint = None if folder is None else folder / TRAINING
     estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, callbacks=[Start(), *callbacks])
     result = _judged(estimator, data)
+    if final:
+        refit(estimator, join(list(data.parts.values())), folder)
     if folder is not None:
         estimator.save(folder / MODEL)
         summary = _summary(folder, result, data)
         write_text(folder / RESULT, json_text(summary, indent=2))
         write_text(folder / CARD, card_text(summary, estimator.fitted_, __version__))
+        if result.race is not None:
+            write_text(folder / TABLE, race_csv(result.race))
     return result
 
 
@@ -207,13 +221,15 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
     beside = baseline_metrics(data, fitted.preprocessor)
-    size = count_parameters(fitted.model)
-    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_)
+    size = fitted.parameters
+    raced = estimator.race_ if estimator.model == RACE else None
+    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_, raced)
 
 
 def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
+    config = _read_config(folder)
     return {
-        "config": _read_config(folder),
+        "config": config,
         "dataset_options": data.options,
         "samples": {name: len(part) for name, part in data.parts.items()},
         "metric": result.metric,
@@ -224,6 +240,8 @@ def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
         "parameters": result.parameters,
         "seconds": result.seconds,
         "stopped": result.stopped,
+        **({"final": FINAL} if config["train"].get("final") else {}),
+        **({} if result.race is None else {"race": result.race}),
         "history": result.estimator.history_,
     }
 

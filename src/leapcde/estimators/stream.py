@@ -22,13 +22,14 @@ from leapcde.data.batch import Padded
 from leapcde.data.parse import static_features, unmasked
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
+from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.errors import InputError, Problems
 from leapcde.models.base import Streamable
 from leapcde.models.registry import MODELS
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import interpolation_of
 from leapcde.paths.streaming import Grown, begin_path, extend_path
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Fitted, FittedModel
 from leapcde.training.metrics import softmax
 from leapcde.training.predict import checked
 from leapcde.training.preprocess import Preprocessor
@@ -41,7 +42,7 @@ class Stream(ABC):
     answer at any moment. `len(stream)` counts the rows so far.
     """
 
-    def __init__(self, fitted: FittedModel, static: Any = None):
+    def __init__(self, fitted: Fitted, static: Any = None):
         self.fitted = fitted
         self.rows = 0
         self.newest = -np.inf
@@ -85,17 +86,21 @@ class Stream(ABC):
     def _answer(self) -> Any: ...
 
 
-def open_stream(fitted: FittedModel, *, window: int | None = None, static: Any = None) -> Stream:
-    """A stream for a fitted model; with `window`, one that looks back on so many rows, as a forecaster does."""
+def open_stream(fitted: Fitted, *, window: int | None = None, static: Any = None) -> Stream:
+    """A stream for what has learned; with `window`, one that looks back on so many rows, as a forecaster does."""
     if window is not None:
         return WindowStream(fitted, window, static)
+    if isinstance(fitted, FittedEnsemble):
+        return MembersStream(fitted, static)
+    if not isinstance(fitted, FittedModel):
+        raise InputError(f"the baseline {fitted.name!r} cannot be streamed; fit with model='leap+', options={{'causal': True}}")
     return CarriedStream(fitted, static)
 
 
 class WindowStream(Stream):
     """Keeps the last `window` rows and predicts from them: exact for every path and model, at a cost that never grows."""
 
-    def __init__(self, fitted: FittedModel, window: int, static: Any = None):
+    def __init__(self, fitted: Fitted, window: int, static: Any = None):
         super().__init__(fitted, static)
         self.kept: deque[tuple[float, np.ndarray]] = deque(maxlen=window)
 
@@ -107,6 +112,22 @@ class WindowStream(Stream):
         static = self.static if self.fitted.preprocessor.spec.static else None
         series = Series(times, values, np.array([0, len(times)]), self.fitted.preprocessor.channels, static=static)
         return self.fitted.raw(series)
+
+
+class MembersStream(Stream):
+    """Streams of all members of an ensemble, whose answers are averaged."""
+
+    def __init__(self, fitted: FittedEnsemble, static: Any = None):
+        super().__init__(fitted, static)
+        self.mixed = fitted.mixed
+        self.streams = [open_stream(one, static=static) for one in fitted.members]
+
+    def _take(self, time: float, values: np.ndarray) -> None:
+        for stream in self.streams:
+            stream.push(time, values)
+
+    def _answer(self) -> Any:
+        return self.mixed([stream.raw() for stream in self.streams])
 
 
 class Carry(NamedTuple):
@@ -123,6 +144,7 @@ class CarriedStream(Stream):
     def __init__(self, fitted: FittedModel, static: Any = None):
         super().__init__(fitted, static)
         _check(fitted)
+        self.model = fitted.model
         self.carry: Carry | None = None
         self.start = 0.0
         self.waiting: tuple[Any, Any, Any] | None = None  # a last row without observations
@@ -136,14 +158,14 @@ class CarriedStream(Stream):
         since = np.array([(time - self.start) / preprocessor.scaler.time_unit], np.float32)
         row = (since, np.where(mask, scaled, 0), mask.astype(np.float32))
         if self.carry is None:
-            self.carry = checked(_begin, self.fitted.model, preprocessor.recipe, row, _scaled_static(preprocessor, self.static))
+            self.carry = checked(_begin, self.model, preprocessor.recipe, row, _scaled_static(preprocessor, self.static))
         elif mask.any():
-            self.carry, self.waiting = checked(_push, self.fitted.model, preprocessor.recipe, self.carry, row), None
+            self.carry, self.waiting = checked(_push, self.model, preprocessor.recipe, self.carry, row), None
         else:
             self.waiting = row
 
     def _answer(self) -> Any:
-        model, recipe, carry = self.fitted.model, self.fitted.preprocessor.recipe, self.carry
+        model, recipe, carry = self.model, self.fitted.preprocessor.recipe, self.carry
         if self.waiting is not None:
             carry = checked(_push, model, recipe, carry, self.waiting)
         return self.fitted.calibrated(np.asarray(checked(_read, model, carry)))

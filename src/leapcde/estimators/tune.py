@@ -14,12 +14,12 @@ from sklearn.base import clone
 
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, need
-from leapcde.estimators.base import Estimator, plain
+from leapcde.estimators.base import Estimator
 from leapcde.estimators.run import run
 from leapcde.files import json_text, write_text
 from leapcde.models.registry import options_of
 from leapcde.paths.interpolation import INTERPOLATIONS
-from leapcde.training.config import TrainConfig
+from leapcde.training.config import TrainConfig, plain
 from leapcde.training.history import History
 from leapcde.training.metrics import LOWER_IS_BETTER, main_metric
 

@@ -17,7 +17,7 @@ from leapcde.data.series import Series
 from leapcde.errors import InputError, meant
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import fit_path
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Fitted, FittedModel
 from leapcde.training.predict import checked
 from leapcde.training.preprocess import Preprocessor
 
@@ -35,15 +35,37 @@ class Attribution(NamedTuple):
     measured: np.ndarray | None = None  # (samples,): that answer minus the answer if nothing had been measured at all
 
 
-def attribute(fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32) -> Attribution:
+def attribute(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32) -> Attribution:
     """Integrated gradients from a series that always stands at the training mean, with the same times and holes.
 
-    The answer of a classifier is the lead of one class's score over the mean of the others'.
+    The answer of a classifier is the lead of one class's score over the mean of the others'. Of an ensemble, it is the mean
+    over its members that are models: a baseline has no gradients.
     """
     if not isinstance(steps, int) or steps < 1:
         raise InputError(f"steps {steps!r}: give a whole number of at least 1; 32 is enough for most models")
-    preprocessor, kept = fitted.preprocessor, without_empty_rows(replace(series, target=None))
+    models, kept = _models(fitted), without_empty_rows(replace(series, target=None))
     weights, unit = _answer(fitted, kept, of)
+    found = [[share * part for part in _integrated(model, kept, weights, steps)] for share, model in models]
+    values, static, change, measured = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
+    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, values), static, change, unit, measured)
+
+
+def _models(fitted: Fitted) -> list[tuple[float, FittedModel]]:
+    """The members that are models, and shares of them that add up to 1."""
+    found = [(weight, one) for weight, one in fitted.leaves() if isinstance(one, FittedModel)]
+    if not found:
+        names = ", ".join(sorted({one.name for _, one in fitted.leaves()}))
+        what = "permutation_importance tells what counts for it; or fit with model='leap+', which can be explained"
+        raise InputError(f"the answer comes from a baseline alone ({names}), which has no gradients; {what}")
+    total = sum(weight for weight, _ in found)
+    return [(weight / total, one) for weight, one in found]
+
+
+def _integrated(fitted: FittedModel, kept: Series, weights: np.ndarray, steps: int) -> tuple[np.ndarray, ...]:
+    """Values, static, change and measured of `Attribution`, of one model."""
+    preprocessor = fitted.preprocessor
+    if fitted.calibration is not None:
+        weights = weights / np.float32(fitted.calibration.temperature)
     found = np.full(kept.values.shape, np.nan)
     static, change = np.zeros((len(kept), preprocessor.spec.static)), np.zeros(len(kept))
     measured = np.zeros(len(kept))
@@ -56,7 +78,7 @@ def attribute(fitted: FittedModel, series: Series, *, of: Any = None, steps: int
             each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
             for row, i in zip(each, samples, strict=True):
                 found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
-    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, found), static, change, unit, measured)
+    return found, static, change, measured
 
 
 def permutation_importance(
@@ -95,7 +117,7 @@ def _shuffled(series: Series, c: int, generator: np.random.Generator) -> Series:
     return replace(series, values=values)
 
 
-def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, str]:
+def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
     """Weights over the model's outputs that make one number of them, (sample, *output), and what that number is."""
     preprocessor = fitted.preprocessor
     shape = (len(series), *preprocessor.spec.output)
@@ -111,8 +133,7 @@ def _answer(fitted: FittedModel, series: Series, of: Any) -> tuple[np.ndarray, s
     index = fitted.new_outputs(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
     chosen = np.eye(len(classes), dtype=np.float32)[index]
     others = (1 - chosen) / (len(classes) - 1)
-    unit = 1.0 if fitted.calibration is None else np.float32(fitted.calibration.temperature)
-    return (chosen - others) / unit, f"added to the score of {'the predicted class' if of is None else of}"
+    return chosen - others, f"added to the score of {'the predicted class' if of is None else of}"
 
 
 def _target_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:

@@ -15,7 +15,7 @@ from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.explain.attribution import Attribution, attribute
 from leapcde.files import atomic, write_text
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Fitted
 from leapcde.training.metrics import BINS, frequencies, reliability, softmax
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Explanation:
     answer, in the unit that `unit` names. `paths` is what `path` returns, or None for a model without a learned path.
     """
 
-    fitted: FittedModel
+    fitted: Fitted
     series: Series
     predicted: np.ndarray
     attribution: Attribution
@@ -131,9 +131,9 @@ class Explanation:
         return f"What was {self.unit}, the most first: {told}{more}."
 
 
-def explanation(fitted: FittedModel, series: Series, *, of: Any = None, steps: int = 32) -> Explanation:
+def explanation(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32) -> Explanation:
     """Explain all samples of a series."""
-    paths = fitted.path(series) if hasattr(fitted.model, "learned_path") else None
+    paths = fitted.path(series) if fitted.has_path else None
     found, bare = attribute(fitted, series, of=of, steps=steps), replace(series, target=None)
     classes = fitted.preprocessor.task == "classification"
     probability = softmax(fitted.new_outputs(bare).astype(np.float64)) if classes else None  # `predict` has warned already
@@ -141,7 +141,7 @@ def explanation(fitted: FittedModel, series: Series, *, of: Any = None, steps: i
 
 
 def explain(
-    fitted: FittedModel,
+    fitted: Fitted,
     series: Series,
     folder: Path,
     *,
@@ -166,7 +166,7 @@ def explain(
     return [*written, page]
 
 
-def reliability_section(fitted: FittedModel, series: Series) -> list[str]:
+def reliability_section(fitted: Fitted, series: Series) -> list[str]:
     """Whether probabilities come true, over all samples; nothing where there are no classes, or too few samples to say."""
     if fitted.preprocessor.task != "classification" or series.target is None or len(series) < ENOUGH:
         return []
@@ -174,7 +174,7 @@ def reliability_section(fitted: FittedModel, series: Series) -> list[str]:
     return [report.heading("Do its probabilities come true?"), report.figure(plots.as_image(figure, "reliability"), caption)]
 
 
-def reliability_figure(fitted: FittedModel, series: Series) -> tuple[Figure, str]:
+def reliability_figure(fitted: Fitted, series: Series) -> tuple[Figure, str]:
     """Probability against frequency over all samples, and what there is to say about it."""
     preprocessor = fitted.preprocessor
     if preprocessor.task != "classification" or series.target is None:
@@ -210,7 +210,7 @@ def _title(series: Series, sample: int) -> str:
     return f"Sample {sample}" if series.ids is None else f"Sample {sample} (id {series.ids[sample]})"
 
 
-def _answer(fitted: FittedModel, series: Series, sample: int, predicted, probability: np.ndarray | None = None) -> str:
+def _answer(fitted: Fitted, series: Series, sample: int, predicted, probability: np.ndarray | None = None) -> str:
     if fitted.preprocessor.task == "forecasting":
         return f"Forecast of {len(predicted)} steps for {len(series.channels)} channels."
     truth = [] if series.target is None else [f"true: {series.target[sample]}"]

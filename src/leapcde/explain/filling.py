@@ -13,7 +13,7 @@ import numpy as np
 from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.explain.hidden import LEARNED, hide_rows
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Fitted
 
 SHARE = 0.3  # of the rows, that are hidden
 MOST = 256  # samples to learn this from: their error is known well enough, and in a second
@@ -29,12 +29,12 @@ def some_samples(held: Series | None) -> Series | None:
     return replace(held.take(even), target=None)
 
 
-def path_errors(fitted: FittedModel, held: Series, *, seed: int = 0) -> Errors | None:
+def path_errors(fitted: Fitted, held: Series, *, seed: int = 0) -> Errors | None:
     """Root mean squared errors at hidden observations, in the units of the data; None where nothing can be hidden.
 
     Parameters
     ----------
-    fitted : FittedModel
+    fitted : Fitted
         With a learned path.
     held : Series
         Samples that did not train it; 30 % of their rows are hidden, never the first or last.
@@ -71,7 +71,7 @@ def choose_paths(errors: Errors | None) -> dict[str, str]:
     return {channel: name for channel, name in best.items() if (errors or {})[channel][name] < (errors or {})[channel][LEARNED]}
 
 
-def fill(fitted: FittedModel, series: Series, times: np.ndarray, errors: Errors | None) -> np.ndarray:
+def fill(fitted: Fitted, series: Series, times: np.ndarray, errors: Errors | None) -> np.ndarray:
     """The learned path at the times asked (sample, query); channels that a simple path fills better have that, up to the
     end of each sample. What comes after is a forecast, of which hidden observations say nothing."""
     found = fitted.path_at(series, times)

@@ -11,13 +11,13 @@ import numpy as np
 from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.paths.batch import Recipe
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Fitted
 
 CLASSICAL = {"straight line": "linear", "natural cubic": "natural", "hermite": "hermite", "last value": "rectilinear"}
 LEARNED = "learned"
 
 
-def hidden_errors(fitted: FittedModel, series: Series, *, share: float = 0.3, seed: int = 0) -> dict[str, float]:
+def hidden_errors(fitted: Fitted, series: Series, *, share: float = 0.3, seed: int = 0) -> dict[str, float]:
     """Mean squared error at hidden observations, in standardised units: of the learned path, and of four interpolations.
 
     **Arguments:** `share` of each sample's rows is hidden, but never its first or last; which ones depends on `seed` only.

@@ -15,14 +15,14 @@ from leapcde.errors import LeapWarning
 from leapcde.explain.explanation import Explanation, explanation
 from leapcde.explain.filling import Errors, choose_paths, fill, in_words, path_errors
 from leapcde.explain.summary import summary
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Fitted
 
 
 class LooksInside(ABC):
     """The part of the estimators that looks into a fitted model."""
 
     task: str
-    fitted_: FittedModel
+    fitted_: Fitted
 
     @abstractmethod
     def _new_series(self, X) -> Series:
@@ -58,7 +58,7 @@ class LooksInside(ABC):
         """
         check_is_fitted(self, "fitted_")
         held = vars(self).pop("_held", None)
-        if held is not None and hasattr(self.fitted_.model, "learned_path"):
+        if held is not None and self.fitted_.has_path:
             self._path_error = path_errors(self.fitted_, held)
         return getattr(self, "_path_error", None)
 
@@ -98,3 +98,9 @@ class LooksInside(ABC):
         conformal, holes = getattr(self, "conformal_", None), in_words(self.path_error_)
         found = {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
         return {**found, "holes": holes} if holes else found
+
+    def __getstate__(self):
+        """No data goes into a pickle: what is made of it is made first."""
+        if hasattr(self, "fitted_"):
+            _ = self.path_error_
+        return super().__getstate__()

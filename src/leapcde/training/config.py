@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from leapcde.data.columns import Columns
 from leapcde.errors import InputError, Problems, choose
 
 SEEDS = 2**32
@@ -99,3 +100,18 @@ LATER = {
     "in_window": 0.0,
 }  # and their neutral values
 LATER |= {"label_smoothing": 0.0, "ema": 0.0, "warmup": 0.0, "accumulate": 1, "hide_values": 0.0}
+
+
+def plain(value: Any) -> Any:
+    """Parameters as JSON can hold them; a generator of random numbers, which it cannot, is forgotten."""
+    if isinstance(value, TrainConfig):
+        return {"exactly": value.to_json()}
+    if isinstance(value, Columns):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, (str, int, float, bool)) else None

@@ -47,14 +47,40 @@ class Fitted(ABC):
     preprocessor: Preprocessor
     name: str
     options: dict[str, Any]
+    calibration: Calibration | None  # of class scores; learned after training, on data that was held out
 
     @abstractmethod
     def outputs(self, series: Series) -> np.ndarray:
         """What `raw` says, of data like that of training: nothing is checked or warned about."""
 
+    @property
+    @abstractmethod
+    def parameters(self) -> int:
+        """How many numbers were learned."""
+
+    @abstractmethod
+    def header(self) -> dict[str, Any]:
+        """What a file says about it, as JSON can hold it."""
+
+    @abstractmethod
+    def trees(self) -> dict[str, Any]:
+        """Its arrays by name, as a file holds them."""
+
+    def leaves(self) -> list[tuple[float, Fitted]]:
+        """What it is made of, with the weight of each: itself, unless there are several members."""
+        return [(1.0, self)]
+
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """Scores, corrected by what held-out data taught about them."""
+        return scores if self.calibration is None else self.calibration(scores)
+
     def new_outputs(self, series: Series) -> np.ndarray:
         """What `raw` says, of any data."""
         return self.outputs(series)
+
+    def with_calibration(self, calibration: Calibration | None) -> Fitted:
+        """The same with another calibration."""
+        return replace(self, calibration=calibration)  # pyright: ignore[reportArgumentType]
 
     def predict(self, series: Series) -> np.ndarray:
         """Labels, numbers, or future values (sample, horizon, channel) in the units of the data."""
@@ -111,6 +137,47 @@ class Fitted(ABC):
             found |= {f"mse({name})": one["mse"] * float(unit) ** 2, f"mae({name})": one["mae"] * float(unit)}
         return found
 
+    @property
+    def has_path(self) -> bool:
+        """Whether it learned a path Y."""
+        return False
+
+    @property
+    def reach(self) -> float:
+        """How long the learned path goes on beyond the end of a sample, in the units of the data; 0 if it does not."""
+        return 0.0
+
+    def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
+        """X, Y and dY/dt of each sample on an even grid from its start to its end, in the units of the data.
+
+        `t` is (sample, query); X, Y and dY are (sample, query, channel of the series). `speed` is ‖dY/dt‖ over all
+        channels of Y, also those that stand for time and intensity, in standardised units.
+        """
+        raise self._no_path()
+
+    def path_at(self, series: Series, times: np.ndarray) -> np.ndarray:
+        """Y at the times asked, (sample, query) within each sample, or beyond up to `reach`: (sample, query, channel) in the
+        units of the data."""
+        raise self._no_path()
+
+    def _no_path(self) -> InputError:
+        return InputError(f"model {self.name!r} does not learn a path; 'leap+' and 'leap' do")
+
+    def save(self, path: Path | str, *, about: dict[str, Any] | None = None, arrays: dict[str, Any] | None = None) -> None:
+        """Write one safetensors file. `about` and `arrays` are what an owner of the model wants to find there again."""
+        save_file(Path(path), "model", {**self.trees(), **(arrays or {})}, {**(about or {}), **self.header()})
+
+
+def header_calibration(calibration: Calibration | None) -> dict[str, Any]:
+    """What a file says about a calibration; nothing if there is none."""
+    return {} if calibration is None else {"calibration": asdict(calibration)}
+
+
+def read_calibration(about: dict[str, Any]) -> Calibration | None:
+    """The other way round; files from before there was one hold none."""
+    kept = about.get("calibration")
+    return None if kept is None else Calibration(kept["temperature"], tuple(kept["bias"]))
+
 
 @dataclass(frozen=True)
 class FittedModel(Fitted):
@@ -132,20 +199,23 @@ class FittedModel(Fitted):
     def new_outputs(self, series: Series) -> np.ndarray:
         return self.calibrated(predict(self.model, self.preprocessor.encode(series, round_to=8)))
 
-    def calibrated(self, scores: np.ndarray) -> np.ndarray:
-        """The model's scores, corrected by what held-out data taught about them."""
-        return scores if self.calibration is None else self.calibration(scores)
+    @property
+    def parameters(self) -> int:
+        return count_parameters(self.model)
+
+    @property
+    def has_path(self) -> bool:
+        return hasattr(self.model, "learned_path")
+
+    @property
+    def reach(self) -> float:
+        return getattr(self.model, "reach", 0.0) * self.preprocessor.scaler.time_unit
 
     def encode(self, series: Series) -> list[Bucket]:
         """Data like that of training, as the model eats it."""
         return self.preprocessor.encode(series, waste=self.model.waste)
 
     def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
-        """X, Y and dY/dt of each sample on an even grid from its start to its end, in the units of the data.
-
-        `t` is (sample, query); X, Y and dY are (sample, query, channel of the series). `speed` is ‖dY/dt‖ over all
-        channels of Y, also those that stand for time and intensity, in standardised units.
-        """
         self._needs_path()
         data = self.preprocessor.encode(replace(series, target=None))
         found = [checked(_paths, self.model, bucket.batch, queries) for bucket in data]
@@ -162,8 +232,6 @@ class FittedModel(Fitted):
         }
 
     def path_at(self, series: Series, times: np.ndarray) -> np.ndarray:
-        """Y at the times asked, (sample, query) within each sample, or beyond up to `reach`: (sample, query, channel) in the
-        units of the data."""
         self._needs_path()
         data = self.preprocessor.encode(replace(series, target=None))
         starts = series.times[series.offsets[:-1], None]
@@ -173,27 +241,16 @@ class FittedModel(Fitted):
             found[bucket.samples] = np.asarray(checked(_learned_at, self.model, bucket.batch, scaled[bucket.samples]))
         return self.preprocessor.scaler.unscale(found)
 
-    @property
-    def reach(self) -> float:
-        """How long the learned path goes on beyond the end of a sample, in the units of the data; 0 if it does not."""
-        return getattr(self.model, "reach", 0.0) * self.preprocessor.scaler.time_unit
-
     def _needs_path(self) -> None:
-        if not hasattr(self.model, "learned_path"):
-            raise InputError(f"model {self.name!r} does not learn a path; 'leap+' and 'leap' do")
+        if not self.has_path:
+            raise self._no_path()
 
-    def save(self, path: Path | str, *, about: dict[str, Any] | None = None, arrays: dict[str, Any] | None = None) -> None:
-        """Write one safetensors file. `about` and `arrays` are what an owner of the model wants to find there again."""
-        own = {
-            "model": self.name,
-            "revision": MODELS[self.name].revision,
-            "options": self.options,
-            "preprocessor": self.preprocessor.to_json(),
-        }
-        if self.calibration is not None:
-            own["calibration"] = asdict(self.calibration)
-        trees = {"model": eqx.filter(self.model, eqx.is_inexact_array), **(arrays or {})}
-        save_file(Path(path), "model", trees, {**(about or {}), **own})
+    def header(self) -> dict[str, Any]:
+        own = {"model": self.name, "revision": MODELS[self.name].revision, "options": self.options}
+        return {**own, "preprocessor": self.preprocessor.to_json(), **header_calibration(self.calibration)}
+
+    def trees(self) -> dict[str, Any]:
+        return {"model": eqx.filter(self.model, eqx.is_inexact_array)}
 
     @staticmethod
     @names_damage
@@ -208,8 +265,7 @@ class FittedModel(Fitted):
             check_sizes([about["options"], about["preprocessor"]["spec"]], arrays, path)
             preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
-            kept = about.get("calibration")  # absent in files from before there was one
-            calibration = None if kept is None else Calibration(kept["temperature"], tuple(kept["bias"]))
+            calibration = read_calibration(about)
         except DAMAGE as error:  # an InputError is a ValueError
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from leapcde.training.fitted import FittedModel
+from leapcde.training.fitted import Fitted
 
 SHOWN = 20  # names of channels or classes, before the rest is a number
 
 
-def card_text(summary: dict[str, Any], fitted: FittedModel, version: str) -> str:
+def card_text(summary: dict[str, Any], fitted: Fitted, version: str) -> str:
     """The card of a run, as Markdown, from what `result.json` holds.
 
     Parameters
     ----------
     summary : dict
         The run in numbers: config, samples, metrics, baselines, coverage of intervals.
-    fitted : FittedModel
+    fitted : Fitted
         What was trained.
     version : str
         Of leapcde.
@@ -29,8 +29,8 @@ def card_text(summary: dict[str, Any], fitted: FittedModel, version: str) -> str
     return "\n\n".join([*parts, _limits(summary, fitted)]) + "\n"
 
 
-def _head(summary: dict[str, Any], fitted: FittedModel, version: str) -> str:
-    size = f"{summary['parameters']:,} parameters"
+def _head(summary: dict[str, Any], fitted: Fitted, version: str) -> str:
+    size = f"{summary['parameters'] or 0:,} parameters"
     seed = summary["config"].get("train", {}).get("seed", 0)
     return (
         f"# Model card: {fitted.name} for {fitted.preprocessor.task}\n\n"
@@ -39,7 +39,7 @@ def _head(summary: dict[str, Any], fitted: FittedModel, version: str) -> str:
     )
 
 
-def _data(summary: dict[str, Any], fitted: FittedModel) -> str:
+def _data(summary: dict[str, Any], fitted: Fitted) -> str:
     preprocessor, config = fitted.preprocessor, summary["config"]
     lines = [
         f"- Data: {config.get('data', 'given in Python')}" + (f", {config['drop']:.0%} dropped" if config.get("drop") else "")
@@ -65,12 +65,11 @@ def _metrics(summary: dict[str, Any]) -> str:
     return "\n".join([f"## How good it is\n\nChosen by {summary['metric']} on validation data.\n", *lines]) + ahead
 
 
-def _calibration(summary: dict[str, Any], fitted: FittedModel) -> str:
+def _calibration(summary: dict[str, Any], fitted: Fitted) -> str:
     test = summary["metrics"]["test"]
     if "ece" in test:
-        scale = (
-            "no calibration was learned" if fitted.calibration is None else f"temperature {fitted.calibration.temperature:.3g}"
-        )
+        learned = getattr(fitted, "calibration", None)
+        scale = "as the model says them" if learned is None else f"temperature {learned.temperature:.3g}"
         text = f"Probabilities differ from frequencies by {test['ece']:.3g} on average on the test part ({scale}); "
         text += f"Brier score {test['brier']:.3g}."
     else:
@@ -83,7 +82,7 @@ def _calibration(summary: dict[str, Any], fitted: FittedModel) -> str:
     return f"## Calibration\n\n{text}"
 
 
-def _limits(summary: dict[str, Any], fitted: FittedModel) -> str:
+def _limits(summary: dict[str, Any], fitted: Fitted) -> str:
     preprocessor = fitted.preprocessor
     longest = preprocessor.spec.span * preprocessor.scaler.time_unit
     lines = [

@@ -1,0 +1,1 @@
+"""Ensembles: several that have learned answer as one."""

@@ -1,0 +1,1 @@
+"""More than one model: members of an ensemble, candidates of a race, models side by side."""
