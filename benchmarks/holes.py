@@ -125,7 +125,7 @@ def line_scores(series: Series, scaler: Scaler) -> np.ndarray:
 
 def found_table(record: dict[str, Any]) -> str:
     names = [name for name in TITLES if name in record]
-    lines = [f"| scored by | {' | '.join(TITLES[name].partition(',')[0] for name in names)} |", "|---|" + "---:|" * len(names)]
+    lines = [f"| scored by | {' | '.join(TITLES[name].partition(', ')[0] for name in names)} |", "|---|" + "---:|" * len(names)]
     for n in ("far from the mean", "straight line", "LeapDetector"):
         title = (
             f"**{n}**"

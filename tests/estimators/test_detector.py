@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 import leapcde
 from leapcde import LeapDetector, LeapWarning, as_series
 from leapcde.errors import LeapError
-from leapcde.estimators.holes.detector import bounds
+from leapcde.estimators.holes.detector import bounds, highest_around
 
 TINY = {"options": {"path_width": 8}, "interpolation": "natural", "epochs": 4, "validation": 0.4}
 
@@ -32,7 +32,7 @@ def detector():
 def spiked():
     X, rng = waves(60, 1), np.random.default_rng(2)
     strange = (rng.random(X.shape) < 0.015) & ~np.isnan(X)
-    return X + strange * np.array([0.8, 2.4]) * rng.choice([-1, 1], X.shape), strange
+    return X + strange * np.array([1.5, 4.5]) * rng.choice([-1, 1], X.shape), strange
 
 
 def test_spikes_score_highest(detector, spiked):
@@ -114,3 +114,19 @@ def test_too_little_for_rare_alarms_is_said():
     with pytest.warns(LeapWarning, match="too few for so rare false alarms"):
         few = LeapDetector(false_alarms=1e-5, **{**TINY, "epochs": 1}).fit(waves(20, 0))
     assert not np.stack(few.predict(waves(20, 1))).any()
+
+
+def test_the_highest_around_by_hand():
+    series = as_series([(np.arange(6.0), np.ones((6, 1))), (np.arange(2.0), np.ones((2, 1)))])
+    scores = np.array([1.0, 2.0, np.nan, 9.0, 3.0, 1.0, 5.0, 4.0])[:, None]
+    found = highest_around(scores, series)[:, 0]
+    np.testing.assert_array_equal(found, [9.0, 9.0, -np.inf, 9.0, 9.0, 9.0, 5.0, 5.0])
+
+
+def test_a_spike_keeps_the_score_that_it_had(detector, spiked):
+    """Leaving its neighbours out would leave a hole around it, in which nothing is strange."""
+    X, strange = spiked
+    first, again = detector._scores(as_series(X)), np.concatenate(detector.score_samples(X))
+    alone = (strange.sum(1, keepdims=True) == 1) & strange & (first.reshape(X.shape) > 3 * detector.first_)
+    assert alone.sum() > 5
+    np.testing.assert_array_equal(again.reshape(X.shape)[alone], first.reshape(X.shape)[alone])

@@ -49,7 +49,7 @@ class Spec:
         """Back from `to_json`; what no data could have is refused."""
         lists = {"output": tuple(data["output"]), "ahead": tuple(data.get("ahead", ()))}
         found = cls(**{**data, **lists, "recipe": Recipe(**data.get("recipe", {}))})
-        choose("task", found.task, TASKS)
+        choose("task", found.task, (*TASKS, "imputation"))  # the last of paths without labels
         problems = Problems()
         for name, value in {"values": found.values, "channels": found.channels, "static": found.static}.items():
             if not isinstance(value, int) or value < (name != "static"):

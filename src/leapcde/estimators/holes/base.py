@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from leapcde import DEFAULT_MODEL
 from leapcde.data.columns import Columns
 from leapcde.data.inputs import read
 from leapcde.data.series import Series
@@ -35,6 +34,7 @@ from leapcde.training.loop import Trained, fit
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import watch_training
 
+MODEL = "leap+"  # whose path it is
 WITHIN = 0.68  # of hidden observations lie so near: a spread, as the deviation of a normal distribution
 CHOSEN, NEAREST = "chosen", "straight line"  # a straight line has its nearest value beyond its ends
 FEW = 20  # hidden observations of a channel from which it has a spread of its own
@@ -87,10 +87,10 @@ class PathEstimator(BaseEstimator):
         )
         asked = Asked.of(preprocessor, held, what=what, seed=0)
         shape = (preprocessor.spec.channels, train.lengths, config.batch_size)
-        suited = auto.model_options(DEFAULT_MODEL, *shape, task=TASK, interpolation=preprocessor.recipe.interpolation)
+        suited = auto.model_options(MODEL, *shape, task=TASK, interpolation=preprocessor.recipe.interpolation)
         options = {**suited, **(self.options or {})}
-        model = build(DEFAULT_MODEL, preprocessor.spec, seed=config.seed, **options)
-        start = FittedModel(preprocessor, model, DEFAULT_MODEL, options)
+        model = build(MODEL, preprocessor.spec, seed=config.seed, **options)
+        start = FittedModel(preprocessor, model, MODEL, options)
         with watch_training("path", config.epochs, "val_loss", quiet=not self.verbose) as hooks:
             how = {"metric": "val_loss", "recipe": preprocessor.recipe, "validate": asked.loss, **hooks._asdict()}
             trained = fit(model, TASK, start.encode(blank), [], config, **how)
@@ -111,7 +111,7 @@ class PathEstimator(BaseEstimator):
         mine["seed"] = _seed(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
-        settings = {**auto.training_options(samples, TASK, DEFAULT_MODEL), "stop_on": "validation"}
+        settings = {**auto.training_options(samples, TASK, MODEL), "stop_on": "validation"}
         settings |= SINGLE if what == "values" else {}
         try:
             return TrainConfig(**{**settings, **mine, **(self.training or {})})

@@ -16,6 +16,7 @@ from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel
 
 FOLDS = 5  # each row is asked for while every fifth one is hidden
+NEAR = 3  # observations on each side that the path looks at, and that an outlier can spoil
 
 
 class LeapDetector(PathEstimator):
@@ -24,7 +25,7 @@ class LeapDetector(PathEstimator):
     The score of an observation is its distance from the learned path of LEAP+ when its row is hidden, in units of the
     path's own spread there: far in a gap is less strange than far between close neighbours. Scores of held-out samples say
     from which score on an observation does not fit (split conformal prediction). An outlier pulls the path towards itself,
-    so the others are asked again without those that did not fit.
+    so its neighbours are asked again without the one that fits worst among them.
 
     Parameters
     ----------
@@ -136,9 +137,9 @@ class LeapDetector(PathEstimator):
         return [scores > self.threshold_ for scores in self.score_samples(X)]
 
     def _again(self, series: Series, scores: np.ndarray) -> np.ndarray:
-        """The scores when what did not fit was left out, so that nobody is judged by it."""
-        strange = scores > self.first_
-        return self._scores(series, strange) if strange.any() else scores
+        """The scores of the others when what fits worst around was left out, so that nobody is judged by it."""
+        strange = (scores > self.first_) & (scores >= highest_around(scores, series))
+        return np.where(strange, scores, self._scores(series, strange)) if strange.any() else scores
 
     def _scores(self, series: Series, without: np.ndarray | None = None) -> np.ndarray:
         """(row, channel): distance from the path in spreads, when every fifth row is hidden, and what is left out."""
@@ -161,6 +162,20 @@ class LeapDetector(PathEstimator):
     def restore(self, fitted: FittedModel, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
         super().restore(fitted, arrays, about)
         self.threshold_, self.first_ = (arrays[f"path/['{name}']"] for name in ("threshold", "first"))
+
+
+def highest_around(scores: np.ndarray, series: Series) -> np.ndarray:
+    """The highest score of a channel among the observations up to `NEAR` before and after each, its own among them."""
+    found = np.nan_to_num(scores, nan=-np.inf)
+    for c in range(scores.shape[1]):
+        rows = np.flatnonzero(~np.isnan(scores[:, c]))
+        own, owner = scores[rows, c], series.owner[rows]
+        for step in range(1, min(NEAR, len(rows) - 1) + 1):
+            same = owner[step:] == owner[:-step]
+            later, earlier = rows[step:][same], rows[:-step][same]
+            found[later, c] = np.maximum(found[later, c], own[:-step][same])
+            found[earlier, c] = np.maximum(found[earlier, c], own[step:][same])
+    return found
 
 
 def bounds(scores: np.ndarray, rate: float) -> np.ndarray:
