@@ -9,7 +9,7 @@ ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 # thirds of it. `make test-slow` and users have the default one.
 QUICK := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1" OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow lint coverage bench bench-scaling numbers docs clean
+.PHONY: help demo test test-slow test-faults lint coverage bench bench-scaling numbers docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,6 +35,9 @@ test: lint ## linters, types, import contracts, and all tests but the slow ones
 
 test-slow: .venv/.dev ## minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow --durations=0
+
+test-faults: .venv/.dev ## kills, full disks and odd input for two hours; goes on with results/faults.json
+	$(ONE_THREAD) $(BIN)/python tests/faults/campaign.py
 
 lint: .venv/.dev ## ruff, pyright, and who may import whom
 	$(BIN)/ruff check .

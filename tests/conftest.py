@@ -17,6 +17,10 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+# No test reads programs that another run compiled; this is how a user switches JAX's cache off, also in child processes.
+jax.config.update("jax_enable_compilation_cache", False)
+os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+
 # Shapes and types of every call are checked while tests run; nothing of these is imported before this.
 CHECKED = ["leapcde", "leapcde_paper"]
 assert not [name for name in sys.modules if name.partition(".")[0] in CHECKED]

@@ -82,6 +82,8 @@ def test_the_core_needs_no_extra():
         "aeon",
         "torch",
         "umap",
+        "mlflow",
+        "tensorboard",
     ]
     code = WITHOUT_EXTRAS.format(blocked=blocked)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT / "src")

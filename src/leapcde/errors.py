@@ -83,7 +83,7 @@ def choose(what: str, name: str, known) -> None:
 
     >>> choose("path", "cubic", ["linear", "cubic"])
     """
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InputError(f"there is no {what} {name!r}; {meant(name, known)}choose one of: {', '.join(sorted(known))}")
 
 

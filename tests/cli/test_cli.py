@@ -145,6 +145,17 @@ def explained(folder: Path, samples: list[int]) -> str:
     return page
 
 
+def test_probabilities_against_frequencies(classification, regression, place, tmp_path):
+    run, picture = classification[0], tmp_path / "reliability.png"
+    answer = leapcde("evaluate", run, "--plot", picture)
+    assert answer.code == 0 and picture.read_bytes().startswith(b"\x89PNG")
+    assert {"brier", "auprc", "ece"} <= set(answer.out.splitlines()[0].split())
+    fails(tmp_path, "evaluate", run, "--plot", tmp_path / "a.txt", words=("ends in .png",))
+    fails(
+        tmp_path, "evaluate", regression[0], "--plot", tmp_path / "a.png", words=("reliability is about classes", "regression")
+    )
+
+
 def test_explain_goes_into_the_run_by_default(classification):
     run, _ = classification
     answer = leapcde("explain", run)

@@ -63,7 +63,7 @@ TABLES = {
     "one class": (lambda t: changed(t, label="falls"), ("every training sample has the class", "falls")),
     "an infinite value": (lambda t: changed(t, angle=t["angle"].where(t.index != 5, np.inf)), ("id s00", "channel 'angle'")),
     "no rows": (lambda t: changed(t)[:0], ("no rows",)),
-    "two series": (lambda t: changed(t)[t["seq"] < "s02"], ("2 samples cannot be split", "at least 3")),
+    "two series": (lambda t: changed(t)[t["seq"] < "s02"], ("too few samples: 2 samples cannot be split", "at least 3")),
     "three series": (lambda t: changed(t)[t["seq"] < "s03"], ("too few samples: 1 for training",)),
     "no id column": (lambda t: changed(t).drop(columns="seq"), ("no column 'seq'", "the table has: t, height")),
     "no value column": (lambda t: t[["seq", "t", "label"]], ("no column is left for the values",)),
@@ -87,7 +87,7 @@ FILES = {
     "an empty file": (b"", ("cannot read", "a.csv")),
     "bytes": (bytes(range(256)) * 20, ("cannot read", "a.csv")),
     "a pickle": (pickle.dumps({"a": [1]}), ("a.csv",)),
-    "ragged lines": (b"seq,t,height\n1,2\n1,2,3,4,5\n", ("cannot read", "line 3")),
+    "ragged lines": (b"seq,t,height\n1,2\n1,2,3,4,5\n", ("cannot read", "row 3 of the file")),
     "semicolons": (b"seq;t;height\n1;0;2\n", ("no column 'label'", "the table has: seq, t, height")),
     "one column": (b"seq\n1\n2\n", ("one column only", "'seq'")),
 }
@@ -106,7 +106,9 @@ def test_unreadable_parquet_and_no_file(tmp_path):
     same = ["--id", "seq", "--time", "t", "--target", "label"]
     fails(tmp_path, "fit", "a.parquet", *same, words=("cannot read", "a.parquet"))
     fails(tmp_path, "fit", "b.csv", *same, words=("no file b.csv", "leapcde train"))
+    fails(tmp_path, "fit", "a.parqet", *same, words=("no file a.parqet; did you mean 'a.parquet'?",))
     fails(tmp_path, "train", "b.csv", words=("'b.csv' is not a data set", "leapcde data list"))
+    fails(tmp_path, "train", "Sepsi", words=("'Sepsi' is not a data set; did you mean 'sepsis'?",))
     fails(tmp_path, "train", "a.parquet", words=("not a data set", "leapcde fit"))
     fails(tmp_path, "fit", "folder.csv", *same, words=("there is no file", "folder.csv"))
     fails(tmp_path, "fit", "a.parquet", words=("--id and --time",))
@@ -178,6 +180,8 @@ def _is_test(table: pd.DataFrame, name: str) -> bool:
         (["fit", "a.csv", "--colour", "red"], "--colour"),
         (["train", "hopper", "--target", "label"], "--target"),
         (["paint"], "paint"),
+        (["evalute", "run"], "evaluate"),
+        (["fit", "a.csv", "--tagret", "label"], "--target"),
     ],
 )
 def test_wrong_usage(args, word):
@@ -225,7 +229,7 @@ def test_damaged_run_folders(name, classification, tmp_path):
 def test_damaged_training_state(classification, place, tmp_path):
     shutil.copytree(classification[0], "run")
     truncated(Path("run/training.safetensors"))
-    command = ["fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", "run"]
+    command = ["fit", place / "falls.csv", *COLUMNS, "--target", "label", *LEAP, "--out", "run", "--quiet"]
     fails(tmp_path, *command, words=("training.safetensors", "truncated"))
 
 

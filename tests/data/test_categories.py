@@ -16,6 +16,7 @@ from leapcde.data.read import from_table
 from leapcde.data.series import join
 from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.classifier import LeapClassifier
+from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.load import load
 
 NAN = np.nan
@@ -159,6 +160,18 @@ def test_estimators_learn_from_categories_and_remember_them(tmp_path):
     assert again.set_params(epochs=1).fit(table.assign(ward=table["ward"].replace("er", "attic"))).feature_names_in_[1] == (
         "ward=attic"
     )
+
+
+def test_forecasts_from_tables_with_text():
+    table = patients(8).drop(columns=["ill", "sex"])
+    table = pd.concat([table.assign(t=table["t"] + 5 * k) for k in range(4)]).assign(state="on")
+    table.loc[(table["id"] == "p00") & (table["t"] > 17), "state"] = "off"  # late, where it is held out
+    model = LeapForecaster("gru", horizon=2, window=3, options={"hidden": 4}, epochs=1, **KEYS)
+    with pytest.warns(LeapWarning) as told:
+        model.fit(table)
+    assert ["text was read as categories: ward" in str(told[0].message), "state=off" in str(told[1].message)] == [True, True]
+    assert model.feature_names_in_.tolist() == ["heart", "ward=er", "ward=hall", "ward=icu", "state=on"]
+    assert model.predict(table[table["t"] < 17]).shape == (8, 2, 5)
 
 
 def test_command(tmp_path):

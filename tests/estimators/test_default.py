@@ -68,6 +68,7 @@ def test_it_learns(fitted):
     assert one.fitted_.name == "leap+" and one.score(X, target) > 0.6
 
 
+@pytest.mark.filterwarnings("ignore:the learned path was further off")
 def test_it_answers_and_looks_inside(fitted):
     one, X = fitted
     few = X.take([0, 3])

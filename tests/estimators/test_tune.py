@@ -15,7 +15,7 @@ from sklearn.base import clone
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.data.read import as_series
 from leapcde.data.split import split
-from leapcde.errors import InputError, MissingDependencyError
+from leapcde.errors import CheckpointError, InputError, LeapWarning, MissingDependencyError
 from leapcde.estimators import tune as module
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.run import open_run
@@ -130,3 +130,30 @@ def test_optuna_is_needed_only_here(question, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
     with pytest.raises(MissingDependencyError, match=r"leapcde\[tune\]"):
         module.tune(*question, tmp_path / "s", trials=1)
+
+
+def test_a_half_written_line_loses_nothing_else(question, tmp_path, monkeypatch):
+    """What a full disk leaves at the end of the journal."""
+    estimator, data = question
+    journal = tmp_path / "s" / "study.journal"
+    found, _ = module.search(estimator, data, tmp_path / "s", trials=1)
+    whole = journal.read_bytes()
+    for left in (b'{"op_code": 4, "worker', b'{"op_code": 4, "worker\n{"op_code": 5}\n', b"\0" * 20):
+        journal.write_bytes(whole + left)
+        with pytest.warns(LeapWarning, match="goes on from its last whole line"):
+            again, _ = module.search(estimator, data, tmp_path / "s", trials=1)
+        assert journal.read_bytes().startswith(whole) and [t.value for t in again.trials] == [t.value for t in found.trials]
+
+
+def test_a_full_disk_is_one_message(question, tmp_path, monkeypatch):
+    estimator, data = question
+
+    def full(*args, **how):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(optuna.Study, "optimize", full)
+    with pytest.raises(InputError, match=r"cannot write .*study.journal: No space left"):
+        module.search(estimator, data, tmp_path / "s", trials=1)
+    (tmp_path / "s" / "study.json").write_text("{")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        module.search(estimator, data, tmp_path / "s", trials=1)

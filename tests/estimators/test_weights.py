@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 
 from command import COLUMNS, LEAP, fails, leapcde
 from leapcde.baselines.fitted import fit_baseline
+from leapcde.data import windows as fresh_windows
 from leapcde.data.read import as_series, from_table
 from leapcde.data.series import join
 from leapcde.data.split import hold_out_groups
@@ -181,6 +182,15 @@ def test_scores_and_given_validation_data(X, times):
 def replace_calibration(model):
     model.fitted_ = replace(model.fitted_, calibration=None)
     return model
+
+
+def test_windows_that_are_others_in_every_epoch_keep_weights(X, monkeypatch):
+    monkeypatch.setattr(fresh_windows, "A_TRAINING", (10, 20))
+    sequences = np.concatenate(list(X)).reshape(6, 40, 1)
+    fit = lambda **more: LeapForecaster("gru", horizon=1, window=5, **QUICK).fit(sequences, **more)
+    plain, ones = (raw(model, X[:, :5]) for model in (fit(), fit(sample_weight=np.ones(6))))
+    np.testing.assert_array_equal(ones, plain)
+    assert np.abs(raw(fit(sample_weight=[1, 1, 1, 1, 1, 9]), X[:, :5]) - plain).max() > 1e-5
 
 
 def test_windows_and_joined_parts_keep_weights():

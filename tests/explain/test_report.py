@@ -127,6 +127,37 @@ def test_a_sample_of_one_point_can_be_drawn():
     assert plots.png(plots.plot_paths(still, (np.zeros(1), np.zeros((1, 2))), [(0, "a")]))
 
 
+@given(st.integers(2, 6), st.integers(0, 100))
+def test_a_curve_never_leaves_what_was_observed(count, seed):
+    """Whatever the spline does; and it passes through the observations."""
+    rng = np.random.default_rng(seed)
+    times, values = np.sort(rng.choice(20, count, replace=False)).astype(float), rng.normal(size=count)
+    t = np.union1d(np.linspace(-1, 21, 50), times)
+    drawn = plots.between(t, 1e3 * rng.normal(size=len(t)), times, values)
+    assert drawn.min() >= values.min() - 1e-12 and drawn.max() <= values.max() + 1e-12
+    assert drawn[np.isin(t, times)] == pytest.approx(values)
+
+
+def test_lines_stay_near_a_value_that_was_measured_once():
+    """A cubic must not draw −1,100 where 10 was measured once."""
+    path = {**found(), "X": np.linspace(-1100, 10, 30)[:, None] * [1, 1], "Y": np.linspace(-1100, 10, 30)[:, None] * [1, 1]}
+    observed = (np.array([0.0, 3.0]), np.array([[10.0, 1.0], [np.nan, 2.0]]))
+    axis = plots.plot_paths(path, observed, [(0, "alp")]).axes[0]
+    drawn = np.concatenate([line.get_ydata() for line in axis.lines])
+    assert np.nanmin(drawn) >= 0 and np.nanmax(drawn) <= 20 and axis.get_ylim()[0] > -5
+    plain = {**found(), "X": np.full((30, 2), 10.0)}  # within the range, X is drawn as it is
+    assert plots.plot_paths(plain, observed, [(0, "alp")]).axes[0].lines[0].get_ydata().tolist() == [10.0] * 30
+
+
+def test_reliability_is_drawn_with_counts():
+    said, came, count = np.array([0.1, 0.8]), np.array([0.0, 1.0]), np.array([30.0, 10.0])
+    figure = plots.plot_reliability(said, came, count, NASTY)
+    top, below = figure.axes
+    assert top.lines[1].get_ydata().tolist() == [0.0, 1.0] and below.get_xlabel() == f"probability of {NASTY}"
+    assert [segment[1][1] for segment in below.collections[0].get_segments()] == [30.0, 10.0]
+    assert plots.png(figure).startswith(b"\x89PNG")
+
+
 def test_training_curves():
     rows = [{"epoch": i, "train_loss": 1 / (i + 1), "mse": 2.0 - i} for i in range(3)]
     figure = plots.plot_history({"leap": rows, "ncde": rows[:1]}, "mse")
@@ -188,6 +219,7 @@ def stub(task: str):
     """Answers as a trained model would; of a type that promises no less."""
     fitted = create_autospec(FittedModel, instance=True)
     fitted.preprocessor, fitted.model = SimpleNamespace(task=task), SimpleNamespace(learned_path=None)
+    fitted.new_outputs.side_effect = lambda series: np.zeros((len(series), 2))
     fitted.path.side_effect = lambda series: {key: np.stack([array] * len(series)) for key, array in found().items()}
     fitted.predict.side_effect = lambda series: np.array([NASTY] * len(series))
     return fitted
@@ -205,7 +237,8 @@ def test_explain_escapes_what_users_name(tmp_path, monkeypatch):
     page = files[-1].read_text(encoding="utf-8")
     read = Reader(page)
     assert NASTY in read.text and "script" not in {tag for tag, _ in read.tags}
-    assert f"Predicted: {NASTY} (true: {NASTY})." in read.text
+    assert f"Predicted: {NASTY} (probability 50.0 %; true: {NASTY})." in read.text
+    assert f"What was {NASTY}, the most first: a<b +4, {NASTY} +4." in read.text
     images = [image_of(text) for text in re.findall("<img[^>]*>", page)]
     assert len(images) == 4 and images[::2] == [file.read_bytes() for file in files[:2]]
 
@@ -220,5 +253,7 @@ def test_explain_names_every_wrong_channel_and_sample_and_writes_nothing(tmp_pat
 
 
 def test_answers_in_words():
+    sure = np.array([[0.1, 0.9]])
+    assert _answer(stub("classification"), SERIES.take([0]), 0, 1, sure).startswith("Predicted: 1 (probability 90.0 %; true: ")
     assert _answer(stub("classification"), as_series(np.ones((1, 4, 2))), 0, "ill") == "Predicted: ill."
     assert _answer(stub("forecasting"), SERIES, 0, np.ones((10, 2))) == "Forecast of 10 steps for 2 channels."

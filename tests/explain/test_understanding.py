@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import awake
+from leapcde.data.drop import without_empty_rows
 from leapcde.data.read import as_series
 from leapcde.data.split import hold_out
 from leapcde.data.windows import windows_at
@@ -18,8 +21,9 @@ from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.explain.attribution import attribute
+from leapcde.explain.explanation import MEASURED
 from leapcde.models.registry import build
-from leapcde.paths.batch import Recipe
+from leapcde.paths.batch import Batch, Recipe
 from leapcde.training.fitted import FittedModel
 from leapcde.training.preprocess import Preprocessor
 
@@ -36,14 +40,20 @@ def falls(count: int = 24, rows: int = 12):
     return as_series(values, target=np.arange(count) % 3, channels=("height", "angle"), static=rng.normal(size=(count, 1)))
 
 
+def by_path(one):
+    """Fills holes with the learned path, however bad it is; see tests/explain/test_filling.py for the rest."""
+    one._held = None
+    return one
+
+
 @pytest.fixture(scope="module")
 def leap():
-    return LeapClassifier("leap", options=LEAP, interpolation="linear", epochs=1, batch_size=16).fit(falls())
+    return by_path(LeapClassifier("leap", options=LEAP, interpolation="linear", epochs=1, batch_size=16).fit(falls()))
 
 
 @pytest.fixture(scope="module")
 def plus():
-    return LeapClassifier("leap+", options=PLUS, interpolation="linear", epochs=1, batch_size=16).fit(falls())
+    return by_path(LeapClassifier("leap+", options=PLUS, interpolation="linear", epochs=1, batch_size=16).fit(falls()))
 
 
 # The learned path
@@ -111,6 +121,39 @@ def test_explanation_as_arrays_plots_and_a_page(leap, tmp_path):
     for of, words in [(7, "no class 7"), ((0, "height"), "no class")]:
         with pytest.raises(InputError, match=words):
             leap.explain(series, of=of)
+
+
+def test_what_was_never_measured_is_said_and_not_drawn(plus, tmp_path):
+    series = falls().take([0, 5])
+    values = np.array(series.values)
+    values[: series.lengths[0], 0] = np.nan
+    series = replace(series, values=values)
+    with pytest.warns(LeapWarning, match="never observed"):
+        found = plus.explain(series, steps=2)
+    assert found.most_important(0) == ["angle"] and set(found.most_important(1)) == {"height", "angle"}
+    assert [axis.get_ylabel() for axis in found.plot(0).axes] == ["angle", "‖dY/dt‖"]
+    first, second = (found.plot_importance(0).axes[-1].get_xlim(), found.plot(0).axes[-1].get_xlim())
+    assert first == pytest.approx(second, abs=0.1)  # one axis of time
+    page = found.html(tmp_path / "why.html").read_text(encoding="utf-8")
+    assert page.count("Never measured in this sample, and not drawn: height.") == 1 and "probability" in page
+    parts = dict(found.contributions(0))
+    assert "height" not in parts and {"angle", "static 0", MEASURED} == set(parts)
+    assert found.in_words(0).startswith("What was added to the score of the predicted class, the most first: ")
+
+
+def test_being_measured_is_the_step_from_nothing_to_the_mean(plus):
+    """f(mean, measured as here) − f(mean, never measured), by two plain calls of the model."""
+    series, preprocessor = falls().take([0]), plus.fitted_.preprocessor
+    (bucket,) = preprocessor.encode(replace(without_empty_rows(series), target=None))
+    obs = bucket.batch.obs
+    mean = obs._replace(values=0 * obs.values, last=0 * obs.last, static=0 * obs.static)
+    scores = [
+        np.asarray(plus.fitted_.model(Batch(one, preprocessor.recipe.path(one))).prediction)[0]
+        for one in (mean, mean._replace(mask=0 * obs.mask))
+    ]
+    lead = [(score[1] - (score[0] + score[2]) / 2) / plus.fitted_.calibration.temperature for score in scores]
+    found = attribute(plus.fitted_, series, of=1, steps=2).measured
+    assert found == pytest.approx([lead[0] - lead[1]], rel=1e-3, abs=1e-5) and abs(found[0]) > 1e-4
 
 
 def test_permutation_importance_finds_the_channel_that_counts():

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from leapcde.compiled import compiled_folder
 from leapcde.datasets import registry as datasets
 from leapcde.datasets._io.cache import cache_folder
 
@@ -21,6 +22,7 @@ EXTRAS = {
     "mujoco": ("dm_control", "mujoco"),
     "audio": ("librosa", "soundfile"),
     "rocket": ("aeon",),
+    "track": ("mlflow-skinny", "sqlalchemy", "alembic", "tensorboard"),
     "bench": ("torch", "torchcde"),
     "docs": ("mkdocs-material", "mkdocstrings"),
 }
@@ -33,6 +35,7 @@ def examine(data_dir: Path | None = None) -> dict[str, dict[str, Any]]:
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "versions": {name: _version(name) or "missing" for name in NEEDED},
         "optional": {name: _version(name) or _hint(extra) for extra, names in EXTRAS.items() for name in names},
+        "compiled programs": {"folder": str(compiled_folder() or "not kept by leapcde")},
         "devices": {str(device): device.platform for device in jax.devices()},
         "data": {
             "directory": str(where),

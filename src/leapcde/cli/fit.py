@@ -46,7 +46,7 @@ from leapcde.cli.options import (
     print_table,
     read_seconds,
 )
-from leapcde.errors import InputError, LeapWarning, choose
+from leapcde.errors import InputError, LeapWarning, choose, meant
 
 if TYPE_CHECKING:
     from leapcde.data.dataset import DataRequest, Dataset
@@ -139,9 +139,9 @@ def fit(
     columns = (id, time, target, values, static, weights)
     asked = file_request(file, *columns, horizon, window, task, drop, time_format, split, stride, known)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
-    params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
+    params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
     params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
-    training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
+    training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     _check_class_weight(class_weight)
     request, data = first_load(asked)
     estimator = make_estimator(
@@ -184,9 +184,9 @@ def train(
     from leapcde.cli.source import first_load
 
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
-    params |= {"intensity": intensity, "seed": seed, "verbose": int(not (quiet or as_json))}
+    params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
     params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
-    training = {"schedule": schedule, "patience": patience, "weight_penalty": weight_penalty, "noise": noise}
+    training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     settings = {"training": _given(training), "options": _options(option)}
     _check_class_weight(class_weight)
     asked = set_request(data, drop, data_dir, dataset_option)
@@ -318,10 +318,12 @@ def paper_settings(data: str, model: str, given: dict[str, Any]) -> dict[str, An
 def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: list[str] | None) -> DataRequest:
     """A data set by name."""
     from leapcde.data.dataset import DataRequest
-    from leapcde.datasets.registry import is_name
+    from leapcde.datasets.registry import DATASETS, is_name
 
     if not is_name(data):
-        hint = "for a table use 'leapcde fit'" if Path(data).exists() else "'leapcde data list' shows them"
+        hint = (
+            "for a table use 'leapcde fit'" if Path(data).exists() else f"{meant(data, DATASETS)}'leapcde data list' shows them"
+        )
         raise InputError(f"{data!r} is not a data set; {hint}")
     chosen = name_values(dataset_option or [], "--dataset-option", "words=all")
     return DataRequest(data, drop, dataset_options=chosen, data_dir=None if data_dir is None else str(data_dir))
@@ -335,7 +337,9 @@ def file_request(
     from leapcde.data.dataset import DataRequest
 
     if not file.exists():
-        raise InputError(f"there is no file {file}; a data set by name is trained with 'leapcde train'")
+        beside = [path.name for path in file.parent.iterdir() if path.is_file()] if file.parent.is_dir() else []
+        hint = meant(file.name, beside) or "a data set by name is trained with 'leapcde train'"
+        raise InputError(f"there is no file {file}; {hint.rstrip()}")
     if time is None or (id is None and horizon is None):
         raise InputError(
             "a file needs --id and --time, the columns that tell samples apart and give the times; "

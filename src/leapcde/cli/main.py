@@ -11,7 +11,20 @@ import typer
 
 from leapcde.cli.data import data_app
 from leapcde.cli.fit import fit_app
-from leapcde.cli.options import DataDir, Json, Quiet, RunFolder, Seed, command, in_flags, print_json, print_metrics, print_table
+from leapcde.cli.options import (
+    DataDir,
+    Json,
+    Quiet,
+    RunFolder,
+    Seed,
+    command,
+    harmless,
+    in_flags,
+    print_json,
+    print_metrics,
+    print_table,
+    stopping_cleanly,
+)
 from leapcde.cli.plugins import add_commands
 from leapcde.errors import InputError, LeapError, LeapWarning
 
@@ -46,9 +59,13 @@ def options(
 def main() -> None:
     """Run the command line; a user's mistake is one message and exit code 2, never a traceback."""
     try:
-        app()
+        with stopping_cleanly():
+            app()
     except LeapError as error:
-        typer.echo(f"error: {in_flags(error)}", err=True)
+        typer.echo(harmless(f"error: {in_flags(error)}"), err=True)
+        sys.exit(2)
+    except OSError as error:  # a full disk, a folder that may not be read
+        typer.echo(harmless(f"error: {error}"), err=True)
         sys.exit(2)
 
 
@@ -82,6 +99,7 @@ def evaluate(
     file: Annotated[
         Path | None, typer.Argument(help="Newer data with the columns that training saw; default the run's own test data.")
     ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw how often probabilities of classes come true: a PNG file.")] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -89,11 +107,12 @@ def evaluate(
     from leapcde.estimators.run import baseline_metrics, open_run
 
     if file is not None:
-        return _evaluate_file(run, file, as_json)
+        return _evaluate_file(run, file, plot, as_json)
     if open_run(run)[2]["train"].get("final"):
         seen = f"the model of {run} was trained again on all data (--final), its test data among it"
         raise InputError(f"{seen}; the numbers of its test are in result.json. Give newer data as FILE")
     fitted, data = _open(run, data_dir)
+    _plot_reliability(fitted, data.test, plot)
     beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}
     found = {"test": fitted.evaluate(data.test), **beside}
     return print_json(found) if as_json else print_metrics(found)
@@ -112,7 +131,7 @@ def predict(
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
     from leapcde.data.table_file import read_table
-    from leapcde.estimators.predictions import predictions_table
+    from leapcde.estimators.predictions import for_spreadsheets, predictions_table
     from leapcde.estimators.run import open_run
     from leapcde.files import write_text
 
@@ -120,13 +139,13 @@ def predict(
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; predict in Python with leapcde.load")
     table = predictions_table(estimator, read_table(file, request.columns), coverage=coverage)
-    text = table.to_csv(index=False)
+    text = for_spreadsheets(table).to_csv(index=False)
     if out is not None:
         write_text(out, text)
     if as_json:
         return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
     if out is None:
-        return typer.echo(text, nl=False)
+        return typer.echo(harmless(text), nl=False)
     if not quiet:
         typer.echo(f"{len(table)} predictions: {out}", err=True)
 
@@ -135,7 +154,7 @@ def predict(
 def explain(
     run: RunFolder,
     sample: Annotated[list[int] | None, typer.Option(help="Test sample to show; repeatable.")] = None,
-    channel: Annotated[list[str] | None, typer.Option(help="Channel to show; repeatable; default the first four.")] = None,
+    channel: Annotated[list[str] | None, typer.Option(help="Channel to show; repeatable; default the most important.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the pictures; default RUN/explain.")] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -146,7 +165,11 @@ def explain(
 
     fitted, data = _open(run, data_dir)
     files = draw(
-        fitted, data.test, out or run / "explain", samples=sample or [0, 1, 2][: len(data.test)], channels=channel or []
+        fitted,
+        data.test,
+        out or run / "explain",
+        samples=sample or [0, 1, 2][: len(data.test)],
+        channels=channel or [],
     )
     if as_json:
         return print_json({"files": [str(file) for file in files]})
@@ -196,7 +219,15 @@ def doctor(data_dir: DataDir = None, as_json: Json = False) -> None:
             typer.echo(f"  {key}: {value}")
 
 
-def _evaluate_file(run: Path, file: Path, as_json: bool) -> None:
+def _plot_reliability(fitted: Any, series: Any, path: Path | None) -> None:
+    if path is not None:
+        from leapcde.explain.explanation import reliability_figure
+        from leapcde.explain.plots import save_png
+
+        save_png(reliability_figure(fitted, series)[0], path)
+
+
+def _evaluate_file(run: Path, file: Path, plot: Path | None, as_json: bool) -> None:
     from leapcde.cli.source import load_data
     from leapcde.data.table_file import read_table
     from leapcde.estimators.run import evaluate_new, open_run, told_coverage
@@ -210,6 +241,8 @@ def _evaluate_file(run: Path, file: Path, as_json: bool) -> None:
     except LeapError as error:
         warnings.warn(f"without baselines, which learn from the run's own data: {error.what}", LeapWarning, stacklevel=2)
         data = None
+    if plot is not None:
+        _plot_reliability(estimator.fitted_, estimator._training_series(table, None), plot)
     found, covered = evaluate_new(estimator, table, data)
     if as_json:
         return print_json({**found, "coverage of 90 % intervals": covered})

@@ -5,7 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import re
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +19,8 @@ from leapcde.errors import InputError, LeapWarning
 
 # Parameters of the library that are options of commands by the same name.
 FLAGS = ("id", "time", "time_format", "target", "values", "static", "horizon", "window", "stride", "task", "model", "epochs")
-FLAGS += ("batch_size", "learning_rate", "interpolation", "class_weight", "seed", "split", "known", "weights", "ensemble")
-FLAGS += ("time_limit",)
+FLAGS += ("batch_size", "learning_rate", "interpolation", "class_weight", "seed", "split", "known", "weights", "patience")
+FLAGS += ("ensemble", "time_limit")
 WIDE = 10_000  # columns; a file or a pipe has no edge
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
@@ -56,6 +60,40 @@ DatasetOption = Annotated[
 ModelOption = Annotated[list[str] | None, typer.Option("--option", "-o", help="Model option, as name=value; repeatable.")]
 
 
+STOPPED = "stopped; the same command goes on from the last finished epoch of a run folder"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what a terminal obeys, but for tabs and new lines
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: the same clean stop as from the keyboard, with another exit code."""
+
+
+@contextmanager
+def stopping_cleanly() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does: what is being written is finished or taken back."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def harmless(text: str) -> str:
+    """Text for a terminal, without what would move its cursor or change its colours.
+
+    >>> harmless("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return CONTROL.sub("\ufffd", text)
+
+
 def command(on: typer.Typer, **settings):
     """Register a command that shows our warnings as short notes, and can be stopped from the keyboard."""
 
@@ -65,11 +103,16 @@ def command(on: typer.Typer, **settings):
             quiet = kwargs.get("quiet") or kwargs.get("as_json")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore" if quiet else "always", LeapWarning)
-                warnings.showwarning = lambda message, *rest, **more: typer.echo(f"note: {in_flags(message)}", err=True)
+                warnings.showwarning = lambda message, *rest, **more: typer.echo(
+                    harmless(f"note: {in_flags(message)}"), err=True
+                )
                 try:
                     return function(*args, **kwargs)
+                except Terminated:
+                    typer.echo(STOPPED, err=True)
+                    raise typer.Exit(143) from None
                 except KeyboardInterrupt:  # caught here, because Typer would exit without a word
-                    typer.echo("stopped; the same command goes on from the last finished epoch of a run folder", err=True)
+                    typer.echo(STOPPED, err=True)
                     raise typer.Exit(130) from None
 
         on.command(**settings)(wrapped)
@@ -101,7 +144,7 @@ def name_values(pairs: list[str], flag: str, example: str) -> dict[str, Any]:
             raise InputError(f"{flag} {pair!r}: write name=value, for example {example}")
         try:
             found[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             found[name] = value
     return found
 
@@ -157,6 +200,6 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     for i, name in enumerate(header):
         table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(harmless(cell)) for cell in row))
     console = Console() if Console().is_terminal else Console(width=WIDE)
     console.print(table)

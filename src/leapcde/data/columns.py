@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from leapcde.data.parse import as_table
 from leapcde.data.read import from_table
 from leapcde.data.series import Series
 from leapcde.errors import InputError, LeapWarning
@@ -98,6 +99,7 @@ def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> S
             "a table needs the names of its columns: give id= (what tells the samples apart) and time= to the estimator, "
             "and target= for what is predicted; a single series to be forecast needs no id"
         )
+    table = as_table(table)
     named = named_columns(columns)
     values = columns.values or tuple(str(column) for column in table.columns if str(column) not in named)
     known = {"target": columns.target, "weights": columns.weights} if with_target else {}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leapcde.data.parse import RowName, is_missing, numbers, place
+from leapcde.data.parse import RowName, is_missing, masked_problem, numbers, place
 from leapcde.errors import LeapWarning, Problems
 
 # A zone stands behind a clock: in 2024-05-01 there is none.
@@ -35,6 +35,8 @@ def seconds_or_numbers(
     [60.0]
     """
     before = len(problems.found)
+    if masked_problem(values, where, problems):
+        return None
     try:
         array = np.asarray(values)
     except ValueError:

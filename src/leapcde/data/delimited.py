@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
-import mmap
-import re
+import gzip
+import io
+import lzma
 import warnings
+import zipfile
+import zlib
+from array import array
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,49 +23,85 @@ import pandas as pd
 from leapcde.data.columns import Columns
 from leapcde.data.dates import seconds_or_numbers
 from leapcde.data.parse import COMMA, FILE_ROW, row_names
-from leapcde.errors import InputError, LeapWarning, Problems, need
+from leapcde.errors import SHOWN, InputError, LeapError, LeapWarning, Problems, need
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+PACKED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+OTHER_PACKED = (".zst", ".tar", ".tgz", ".7z", ".rar")
+PARQUET = (".parquet", ".pq")
+# Whatever else breaks while a file is read: the parser's own errors are ValueErrors.
+BROKEN = (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error, NotImplementedError)
 LOOK = 2**16  # bytes from which the separator is guessed
 DECIMAL = r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][-+]?\d+)?"  # 1.234,5
 THOUSANDS = r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d+)?"  # 1,234.5
+YES_NO = {word: word.lower() == "true" for word in ("True", "TRUE", "true", "False", "FALSE", "false")}
 
 
 def read_table(path: Path, columns: Columns | None = None) -> Any:
-    """A file with columns separated by commas, semicolons, tabs or bars, or a Parquet file, as a pandas table.
+    """A file with columns separated by commas, semicolons, tabs or bars, packed or not, or a Parquet file, as a pandas table.
 
-    Its index holds the rows of the file, for messages. Where `columns` has a time format, its times are seconds.
+    Its index holds the rows of the file, for messages. Where `columns` has a time format, its times are seconds. Ids are text,
+    or numbers where that is how the numbers are written: 7 and 007 are two.
     """
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
-        if path.suffix == ".parquet":
+        if path.suffix.lower() in PARQUET:
             need("pyarrow", "parquet")
             table = pd.read_parquet(path)
         else:
-            table = _read_text(path)
+            table = _read_text(path, columns or Columns())
+    except LeapError:
+        raise
     except UnicodeDecodeError:
         raise InputError(f"cannot read {path}: it is not text in UTF-8; save it so, or as Parquet") from None
-    except (ValueError, OSError) as error:  # pandas' parser errors are ValueErrors
-        raise InputError(f"cannot read {path}: {error}") from None
+    except OverflowError:
+        raise InputError(f"cannot read {path}: a whole number in it has more digits than any number can have here") from None
+    except BROKEN as error:
+        raise InputError(f"cannot read {path}: {str(error).strip() or 'it is cut short or damaged'}") from None
     if len(table.columns) == 1:
-        raise InputError(
-            f"cannot read {path}: it has one column only ({str(table.columns[0])!r}); "
-            f"columns are separated by {', '.join(SEPARATORS.values())}"
-        )
+        raise InputError(f"cannot read {path}: it has one column only ({str(table.columns[0])!r})")
     return _with_times(table, columns)
 
 
-def _read_text(path: Path) -> Any:
+def _read_text(path: Path, columns: Columns) -> Any:
     separator = sniff(path)
-    table = _without_commas(pd.read_csv(path, sep=separator))
-    table.index = pd.Index(_rows(path, len(table)), name=FILE_ROW)
+    names, rows = _look(path, separator)
+    called = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
+    # Identities are read as they are written, each once: as numbers, 007 would be 7.
+    kept: Any = {name: "category" for name in (columns.id, columns.target) if name in called}
+    how: dict[str, Any] = {"header": 0, "names": called, "index_col": False, "usecols": range(len(names)), "dtype": kept}
+    with _opened(path) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # text among numbers: said with its row, where it matters
+        table = pd.read_csv(file, sep=separator, encoding="utf-8-sig", **how)
+    if len(rows) == len(table):
+        table.index = pd.Index(rows, name=FILE_ROW)
+    if not names[-1] and table.iloc[:, -1].isna().all():  # every line ends with a separator, the header too
+        table = table.iloc[:, :-1]
+    table = _without_commas(table, columns.id)
+    for name in kept.keys() & set(table.columns):
+        if isinstance(table[name].dtype, pd.CategoricalDtype):
+            table[name] = (_identities if name == columns.id else _labels)(table[name])
     return table
+
+
+def _opened(path: Path) -> Any:
+    """The bytes of a file, unpacked on the way."""
+    suffix = path.suffix.lower()
+    if suffix in OTHER_PACKED or path.name.lower().endswith((".tar.gz", ".tar.bz2", ".tar.xz")):
+        raise InputError(f"cannot read {path}: unpack it first; {', '.join(PACKED)} and .zip are read as they are")
+    if suffix != ".zip":
+        return PACKED.get(suffix, lambda file: file.open("rb"))(path)
+    archive = zipfile.ZipFile(path)
+    inside = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(inside) != 1:
+        raise InputError(f"cannot read {path}: it holds {len(inside)} files; a .zip with one table in it can be read")
+    return archive.open(inside[0])
 
 
 def sniff(path: Path) -> str:
     """What separates the columns: what splits the first line and splits most others into as many."""
-    with path.open("rb") as file:
+    with _opened(path) as file:
         text = file.read(LOOK)
     lines = [line for line in text.decode("utf-8-sig", "replace").splitlines() if line.strip()]
     lines = lines[: max(1, len(lines) - 1)] if len(text) == LOOK else lines  # the last one is cut
@@ -76,20 +119,97 @@ def _fit(lines: list[str], mark: str) -> tuple[float, int]:
     return Counter(counts)[counts[0]] / len(counts), counts[0]
 
 
-def _rows(path: Path, count: int) -> np.ndarray:
-    """The row of the file from which each row of the table comes: pandas skips those that are blank."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        blank = re.search(rb"(?:^|\n)[ \t\r]*\n", data) is not None
-    if not blank:
-        return np.arange(2, count + 2)
-    with path.open("rb") as file:
-        rows = [number for number, line in enumerate(file, 1) if line.strip()]
-    return np.array(rows[1 : count + 1]) if len(rows) > count else np.arange(2, count + 2)
+def _look(path: Path, separator: str) -> tuple[list[str], np.ndarray]:
+    """The header, and the row of the file from which each row of the table comes.
+
+    Each must have as many fields as the header: a parser would fill up or shift what is there without a word.
+    """
+    wrong, count, behind, rows = Problems(), 0, 0, array("q")
+    with _opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        records = _records(text, separator)
+        names = _header(next(records, (0, []))[1])
+        for row, cells in records:
+            rows.append(row)
+            if len(cells) == len(names):
+                continue
+            if len(cells) > len(names) and not any(map(str.strip, cells[len(names) :])):
+                behind += 1
+            elif (count := count + 1) <= SHOWN:
+                wrong.add(f"row {row} of the file has {len(cells)} fields, the header has {len(names)}")
+    wrong.raise_if_any(f"cannot read {path}: rows must have as many fields as the header, and {count} have not")
+    if behind:
+        noted = f"{behind} rows end with an empty field that the header does not name; it is left out"
+        warnings.warn(noted, LeapWarning, stacklevel=5)
+    return names, np.frombuffer(rows, np.int64) if rows else np.zeros(0, np.int64)
 
 
-def _without_commas(table: Any) -> Any:
-    """Numbers with commas as numbers, where all of the file can be read in one way only; else they stay text."""
-    marked = {name: ways for name in table.columns if (ways := _ways(table[name]))}
+def _records(text: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of the file that are not blank, by their numbers."""
+    reader, row = csv.reader(_lines(text), delimiter=separator), 1
+    for cells in reader:
+        if len(cells) > 1 or (cells and cells[0].strip()):
+            yield row, cells
+        row = reader.line_num + 1
+
+
+def _lines(text: Iterable[str]) -> Iterator[str]:
+    for row, line in enumerate(text, 1):
+        if "\0" in line:  # a parser would take what stands before it for the whole cell
+            raise ValueError(f"row {row} of the file holds a NUL byte; the file is damaged, or not text in UTF-8")
+        yield line
+
+
+def _header(names: list[str]) -> list[str]:
+    if not names:
+        raise ValueError("it is empty")
+    if len(names) == 1:
+        known = ", ".join(SEPARATORS.values())
+        raise ValueError(f"it has one column only ({names[0]!r}); columns are separated by {known}")
+    twice = [name for name, count in Counter(names).items() if name and count > 1]
+    if twice:
+        raise ValueError(f"several columns are called {', '.join(map(repr, twice))}; rename them")
+    return names
+
+
+def _identities(column: Any) -> Any:
+    """Ids as numbers where the numbers, written out, are the ids; else as text: nothing is merged, no zero is lost."""
+    texts = column.cat.categories
+    for kind in (np.int64, np.float64):
+        with suppress(ValueError, OverflowError):
+            found = texts.str.strip().astype(kind)
+            if (found.astype(str) == texts.str.strip()).all() and found.is_unique:
+                return _each(column, found)
+    return _each(column, texts.astype(object))
+
+
+def _labels(column: Any) -> Any:
+    """Targets as numbers, or yes and no, where they are such; 01 is a name."""
+    texts = column.cat.categories
+    named = texts.str.fullmatch(r"\s*[+-]?0\d+\s*").any()
+    with suppress(ValueError, TypeError, OverflowError):
+        found: Any = pd.Index([]) if named else pd.to_numeric(texts)
+        if len(found) and found.dtype.kind in "iuf":
+            return _each(column, found)
+    if len(texts) and set(texts) <= YES_NO.keys() and column.notna().all():
+        return _each(column, texts.map(YES_NO))
+    return _each(column, texts.astype(object))
+
+
+def _each(column: Any, of: Any) -> Any:
+    """The column with other words for its categories; missing where it was."""
+    codes, missing = column.cat.codes.to_numpy(), column.isna().to_numpy()
+    if not len(of):
+        return pd.Series(np.full(len(column), np.nan), column.index)
+    cells = of.to_numpy()[codes]
+    if missing.any():
+        cells = cells.astype(float if cells.dtype.kind in "iuf" else object)
+        cells[missing] = np.nan
+    return pd.Series(cells, column.index, dtype=cells.dtype)
+
+
+def _without_commas(table: Any, id: str | None) -> Any:
+    """Numbers with commas as numbers, where all of the file can be read in one way only; else, and as ids, they stay text."""
+    marked = {name: ways for name in table.columns if name != id and (ways := _ways(table[name]))}
     common = set.intersection(*marked.values()) if marked else set()
     if len(common) != 1:
         return table

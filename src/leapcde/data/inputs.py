@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
 from leapcde.data.columns import Columns, read_columns
-from leapcde.data.parse import is_missing
+from leapcde.data.parse import is_missing, unmasked
 from leapcde.data.read import as_series
 from leapcde.data.series import Series, check, join
 from leapcde.errors import InputError, Problems
@@ -67,12 +67,13 @@ def _series(data: Any, columns: Columns, with_target: bool) -> Series:
         return data
     if hasattr(data, "dims") and hasattr(data, "coords"):
         return _from_xarray(data, columns)
-    if hasattr(data, "columns"):
+    if hasattr(data, "columns") or hasattr(data, "column_names"):
         return read_columns(data, columns, with_target=with_target)
     if isinstance(data, (list, tuple)) and data and all(isinstance(item, Series) for item in data):
         return join(data)
     if not hasattr(data, "__len__") and hasattr(data, "__array__"):
         data = np.asarray(data)
+    data = unmasked(data)
     kind = getattr(getattr(data, "dtype", None), "kind", "")
     if kind == "O":
         data = _as_numbers(data)
@@ -87,7 +88,7 @@ def _as_numbers(data: Any) -> Any:
     """An array of objects that are numbers, as numbers; else as it is, for `as_series` to say what is wrong."""
     try:
         return np.asarray(data).astype(float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return data
 
 
@@ -136,7 +137,7 @@ def _flat(target: Any) -> Any:
         return array
     message = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
     warnings.warn(message, DataConversionWarning, stacklevel=4)  # in scikit-learn's words, for its tools
-    return np.asarray(array).ravel()
+    return array.ravel() if isinstance(array, np.ma.MaskedArray) else np.asarray(array).ravel()
 
 
 def times_within(series: Series, times: Any, reach: float) -> np.ndarray:

@@ -32,6 +32,35 @@ def row_names(table: Any) -> RowName:
     return lambda i: f"row {index[i]}{of}"
 
 
+def unmasked(values: Any) -> Any:
+    """NumPy's masked arrays, also in a list, with NaN where a mask says that there is nothing; all else as it is."""
+    if isinstance(values, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in values):
+        values = [unmasked(row) for row in values]
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    plain: Any = values.astype(np.float64) if values.dtype.kind in "iub" else values
+    return (
+        plain.filled(np.nan) if plain.dtype.kind in "fO" else np.where(np.ma.getmaskarray(values), np.array(None), values.data)
+    )
+
+
+def masked_problem(values: Any, where: str, problems: Problems) -> bool:
+    """Whether something that must be there is masked, which is a problem."""
+    parts = values if isinstance(values, (list, tuple)) else [values]
+    for i, part in enumerate(parts):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            first = i if part is not values and part.ndim == 0 else int(np.argmax(np.ma.getmaskarray(part)))
+            problems.add(f"{where}: masked at {place(first)}; only values may be missing")
+            return True
+    return False
+
+
+def as_table(table: Any) -> Any:
+    """Arrow's tables as pandas has them; others as they are."""
+    arrow = hasattr(table, "column_names") and hasattr(table, "to_pandas")
+    return table.to_pandas() if arrow else table
+
+
 def table_cells(table: Any) -> dict[str, np.ndarray]:
     """The columns of a pandas or polars table by name."""
     if not hasattr(table, "__len__") or not hasattr(table, "columns"):
@@ -43,6 +72,19 @@ def table_cells(table: Any) -> dict[str, np.ndarray]:
     if len(table) == 0:
         raise InputError("cannot read the table: it has no rows")
     return {name: np.asarray(table[column].to_numpy()) for name, column in zip(names, table.columns, strict=True)}
+
+
+def told_apart(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ids that there are, in order, and which of them each row has.
+
+    >>> [part.tolist() for part in told_apart(np.array(["b", "a", "b"], object))]
+    [['a', 'b'], [1, 0, 1]]
+    """
+    if keys.dtype == object and pd.api.types.infer_dtype(keys, skipna=False) == "string":
+        owner, ids = pd.factorize(keys, sort=True)  # as below, without a copy of each cell
+        return np.asarray(ids).astype(str), owner
+    plain = np.array([str(key) for key in keys]) if keys.dtype == object or keys.ndim > 1 else keys
+    return np.unique(plain, return_inverse=True)
 
 
 def value_columns(columns: list[str], named: list[str], values: Sequence[str] | None) -> list[str]:
@@ -77,11 +119,16 @@ def number_columns(
             continue
         cells_of = truths(cells[name])
         column = numbers(cells_of, f"column {name!r}", problems, fix, text_ok=False, row_name=row_name)
+        if column is not None and column.ndim != 1:
+            problems.add(f"column {name!r}: several numbers in a cell; give each a column of its own")
+            continue
         matrix[:, c] = np.nan if column is None else column
     return matrix
 
 
 def static_features(values: Any, problems: Problems) -> np.ndarray | None:
+    if masked_problem(values, "static", problems):
+        return None
     array = numbers(values, "static", problems, "give a row of numbers for each sample")
     array = None if array is None else np.atleast_1d(array)
     return None if array is None else array.reshape(len(array), int(np.prod(array.shape[1:])))
@@ -92,13 +139,13 @@ def numbers(
 ) -> np.ndarray | None:
     """A float array, or None: text and other non-numbers become a problem instead of an exception."""
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values))
         if array.dtype == np.float32:
             return array
         if array.dtype.kind in "Mmc" or (array.dtype.kind in "US" and not text_ok):
             raise TypeError
         return array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         problems.add(f"{where}: {_what_else(values, row_name)}; {fix}")
         return None
 
@@ -114,7 +161,8 @@ def _what_else(values: Any, row_name: RowName | None) -> str:
     text = [i for i, cell in enumerate(cells) if isinstance(cell, str)]
     wrong = [i for i in text if is_missing(pd.to_numeric(cells[i], errors="coerce"))] or text
     if not wrong:
-        return "values that are not numbers"
+        huge = any(isinstance(cell, int) and cell.bit_length() > 1023 for cell in cells)
+        return "a number with hundreds of digits" if huge else "values that are not numbers"
     cell = cells[wrong[0]]
     row = "" if row_name is None else f" in {row_name(wrong[0])}"
     comma = "; write the decimals with a point and thousands without a mark" if re.fullmatch(COMMA, str(cell).strip()) else ""
@@ -123,6 +171,8 @@ def _what_else(values: Any, row_name: RowName | None) -> str:
 
 def target_column(values: Any, where: str, problems: Problems, row_name: RowName | None = None) -> np.ndarray | None:
     """A target as people give it: numbers stay numbers, anything else becomes text labels."""
+    if masked_problem(values, where, problems):
+        return None
     try:
         array = np.atleast_1d(np.asarray(values))
     except ValueError:
@@ -135,7 +185,11 @@ def target_column(values: Any, where: str, problems: Problems, row_name: RowName
         row = f"row {i}" if row_name is None else row_name(i)
         problems.add(f"{where}: empty in {row}; every sample needs one, leave out those without")
         return None
-    return array.astype(str) if array.dtype == object else array
+    try:
+        return array.astype(str) if array.dtype == object else array
+    except ValueError:  # lists in cells
+        problems.add(f"{where}: several entries in one; give one label or number a sample")
+        return None
 
 
 def is_missing(values: Any) -> np.ndarray:
@@ -194,7 +248,10 @@ def _categories(column: np.ndarray, *, declared: bool) -> tuple[str, ...]:
     """The categories of a column, sorted; none if it is no column of text."""
     if not declared and column.dtype.kind not in "OUT":
         return ()
-    found = pd.unique(pd.Series(column).dropna())
+    try:
+        found = pd.unique(pd.Series(column).dropna())
+    except (TypeError, ValueError):  # lists in cells
+        return ()
     if not declared and not all(isinstance(cell, str) for cell in found):
         return ()
     text = sorted({told for cell in found if (told := _category(cell))})

@@ -13,6 +13,7 @@ from leapcde.data.dates import note_whole_dates, seconds_or_numbers
 from leapcde.data.parse import (
     Categories,
     RowName,
+    as_table,
     find_categories,
     is_missing,
     number_columns,
@@ -22,6 +23,8 @@ from leapcde.data.parse import (
     static_features,
     table_cells,
     target_column,
+    told_apart,
+    unmasked,
     value_columns,
 )
 from leapcde.data.series import Series, check_and_raise, first_rows, name_of
@@ -99,6 +102,7 @@ def from_table(
     >>> series.channels, series.lengths.tolist(), series.target.tolist()
     (('hr',), [2, 1], [0, 1])
     """
+    table = as_table(table)
     problems, cells, row_name = Problems(), table_cells(table), row_names(table)
     targets = [target] if isinstance(target, str) else list(target or ())
     channels = value_columns(list(cells), [*filter(None, [id, time, weights]), *static, *targets], values)
@@ -114,7 +118,7 @@ def from_table(
     labels = target_column(cells[targets[0]], f"column {targets[0]!r}", problems, row_name) if len(targets) == 1 else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
-    ids, owner = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
+    ids, owner = told_apart(keys)
     order = np.lexsort((clock, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(ids)))])
     rows, names = one_hot(matrix[order], channels, kinds)
@@ -143,12 +147,12 @@ def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple
     if isinstance(data, (str, bytes, dict)) or not hasattr(data, "__len__"):
         raise InputError(f"cannot read series from {type(data).__name__}: give a list of (times, values), or an array")
     if hasattr(data, "ndim"):
-        array = np.asarray(data)
+        array = np.asarray(unmasked(data))
         return _split_array(np.swapaxes(array, 1, 2) if first and array.ndim == 3 else array, times, problems)
     if times is not None:
-        count = len(times) if hasattr(times, "__len__") else 0
+        count = len(times) if hasattr(times, "__len__") and getattr(times, "ndim", 1) else -1
         if count != len(data):
-            raise InputError(f"times: {count} entries for {len(data)} samples; give one for each")
+            raise InputError(f"times: {max(count, 0)} entries for {len(data)} samples; give one for each")
         pairs = list(zip(times, data, strict=True))
     else:
         pairs = [(item[0], item[1]) if isinstance(item, tuple) and len(item) == 2 else (None, item) for item in data]
@@ -157,7 +161,7 @@ def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple
 
 def _turned(values: Any) -> Any:
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values))
     except ValueError:
         return values  # rows of different lengths: what reads the sample says so
     return array.T if array.ndim == 2 else array
@@ -187,6 +191,8 @@ def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None, problems
     """All samples end to end. Where one cannot be read, a stand-in lets the search for problems go on."""
     read = [_sample(f"sample {i}", clock, values, problems) for i, (clock, values) in enumerate(pairs)]
     widths = [block.shape[1] for _, block in filter(None, read) if len(block)]
+    if channels is not None and not isinstance(channels, (list, tuple, np.ndarray)):
+        raise InputError(f"channels: {channels!r}; give a list of names")
     width = len(channels) if channels is not None else mode(widths or [1])
     expected = "as in the others" if channels is None else "one for each name in channels"
     clocks, blocks = [], []
@@ -196,7 +202,7 @@ def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None, problems
             problems.add(f"sample {i}: {block.shape[1]} channels, expected {width}, {expected}")
         clocks.append(clock)
         blocks.append(block if block.shape[1] == width else np.zeros((len(block), width)))
-    names = tuple(channels) if channels is not None else tuple(f"x{c}" for c in range(width))
+    names = tuple(map(str, channels)) if channels is not None else tuple(f"x{c}" for c in range(width))
     offsets = np.concatenate([[0], np.cumsum([len(b) for b in blocks])])
     return Series(np.concatenate(clocks), np.concatenate(blocks), offsets, names)
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from leapcde.data.dates import told_time
 from leapcde.data.series import Series
-from leapcde.data.windows import Horizon, auto_window, horizon_rows
+from leapcde.data.windows import FreshWindows, Horizon, auto_window, horizon_rows
 from leapcde.errors import InputError
 
 DRAWS = 50  # random choices of groups to hold out, of which the one with the best balance of classes is taken
@@ -98,7 +98,9 @@ def split(
     (70, 15, 15)
     """
     if len(series) < 3:
-        raise InputError(f"{len(series)} samples cannot be split into training, validation and test; give at least 3")
+        raise InputError(
+            f"too few samples: {len(series)} samples cannot be split into training, validation and test; give at least 3"
+        )
     if by_id or ordered:
         parts = _split_by_id(series, ordered)
     else:
@@ -140,6 +142,15 @@ def _split_by_id(series: Series, ordered: bool) -> list[np.ndarray]:
     train, rest = next(GroupShuffleSplit(1, train_size=size, random_state=0).split(everything, groups=ids))
     val, test = next(GroupShuffleSplit(1, train_size=0.5, random_state=1).split(rest, groups=ids[rest]))
     return [train, rest[val], rest[test]]
+
+
+class Divided(NamedTuple):
+    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
+
+    train: Series
+    validation: Series | None
+    calibration: Series | None
+    fresh: FreshWindows | None = None
 
 
 class InTime(NamedTuple):
@@ -229,7 +240,7 @@ def split_by_group(series: Series, groups: np.ndarray) -> tuple[Series, Series, 
 
 def _common_cuts(series: Series, edges: np.ndarray) -> np.ndarray:
     """Times before which these shares of all rows lie."""
-    return np.sort(series.times)[(edges * len(series.times)).astype(int).clip(max=len(series.times) - 1)]
+    return np.sort(series.times)[(edges * len(series.times) + 1e-9).astype(int).clip(max=len(series.times) - 1)]
 
 
 def _rows_before(series: Series, edges: np.ndarray, cuts: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -242,12 +253,12 @@ def _rows_before(series: Series, edges: np.ndarray, cuts: np.ndarray | None) -> 
     return list(pairwise(ends))
 
 
-def _part(series: Series, early: np.ndarray, late: np.ndarray, lookback: int) -> Series | None:
+def _part(series: Series, early: np.ndarray, late: np.ndarray, back: int) -> Series | None:
     """Rows `early` to `late` of each sequence, with so many before them to look back on; sequences without own rows go."""
     mine = np.flatnonzero(late > early)
     if not len(mine):
         return None
     some, early, late = series.take(mine), early[mine], late[mine]
     place = np.arange(len(some.times)) - np.repeat(some.offsets[:-1], some.lengths)
-    from_row, to_row = (np.repeat(edge, some.lengths) for edge in (np.maximum(early - lookback, 0), late))
+    from_row, to_row = (np.repeat(edge, some.lengths) for edge in (np.maximum(early - back, 0), late))
     return some.keep_rows((place >= from_row) & (place < to_row))

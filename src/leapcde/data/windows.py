@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from leapcde.data.scale import Scaler
 from leapcde.data.series import Series, name_of
 from leapcde.errors import InputError, Problems, meant
 
+MOST = 2**31  # observations; no sequence has more
 Horizon = int | Sequence[float]  # so many observations, or times after the last one
 MOST_TO_JUDGE = 2000  # windows by which a model is judged: more say little else
 A_TRAINING = (1000, 10_000)  # windows of an epoch, at least and at most, if there are so many
@@ -209,6 +211,7 @@ def cut_windows(
     >>> len(cut_windows(as_series(np.ones((1, 9000, 1))), 24, 6)), len(cut_windows(as_series(np.ones((1, 90, 1))), 24, 6))
     (2000, 61)
     """
+    check_counts(window=window, stride=stride)
     length = int(series.lengths.max()) if window is None else window
     starts = window_starts(series, length, _rows_needed(horizon), stride=stride or 1)
     if stride is None and len(starts) > most:
@@ -298,20 +301,40 @@ def horizon_rows(series: Series, horizon: Horizon) -> int:
     >>> horizon_rows(as_series([([0, 2, 4], [1.0, 2.0, 3.0])]), [1.0, 5.0])
     3
     """
-    if isinstance(horizon, (int, np.integer)):
-        return int(horizon)
-    try:
-        furthest = float(np.max(np.asarray(horizon, float)))
-    except (TypeError, ValueError):
-        raise InputError(
-            f"horizon {horizon!r}: give a number of steps, or a list of times after the last observation"
-        ) from None
+    if in_steps(horizon):
+        check_counts(horizon=horizon)
+        return int(horizon)  # pyright: ignore[reportArgumentType]
+    furthest = float(np.max(_times_ahead(horizon)))
     return max(1, int(np.ceil(furthest / Scaler.fit(series).time_unit)))
+
+
+def check_counts(**counts: Any) -> None:
+    """Numbers of observations must be whole, and none that no sequence has.
+
+    >>> check_counts(window=24, stride=None)
+    """
+    for name, count in counts.items():
+        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+        if count is not None and not (whole and 0 <= count < MOST):
+            raise InputError(f"{name} {str(count)[:20]}: give a whole number of observations")
 
 
 def _rows_needed(horizon: Horizon) -> int:
     """Rows that must follow a window; of what is asked at times, a part may be unknown."""
-    if isinstance(horizon, (int, np.integer)):
-        return int(horizon)
-    _check_offsets(np.asarray(horizon, float))
+    if in_steps(horizon):
+        check_counts(horizon=horizon)
+        return int(horizon)  # pyright: ignore[reportArgumentType]
+    _check_offsets(_times_ahead(horizon))
     return 1
+
+
+def _times_ahead(horizon: Horizon) -> np.ndarray:
+    try:
+        found = np.asarray(horizon, float)
+        if found.ndim != 1 or not found.size or not np.isfinite(found).all():
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"horizon {str(horizon)[:40]}: give a number of steps, or a list of times after the last observation"
+        ) from None
+    return found

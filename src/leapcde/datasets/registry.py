@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from leapcde.data.dataset import Dataset
 from leapcde.datasets._io.cache import uncached
 from leapcde.datasets.source import Source
-from leapcde.errors import InputError, LeapError, LeapWarning
+from leapcde.errors import InputError, LeapError, LeapWarning, meant
 
 SMALL = 10_000_000  # bytes; what takes no time to read
 ENTRY_POINTS = "leapcde.datasets"
@@ -103,7 +103,7 @@ def source_of(name: str) -> Source:
         if family.fits(name):
             return family.make(name)
     known = ", ".join([*DATASETS, *(family.form for family in FAMILIES)])
-    raise InputError(f"there is no data set {name!r}; choose one of: {known}")
+    raise InputError(f"there is no data set {name!r}; {meant(name, DATASETS)}choose one of: {known}")
 
 
 def is_name(name: str) -> bool:

@@ -17,7 +17,7 @@ from leapcde.data.dataset import Dataset
 from leapcde.data.drop import drop
 from leapcde.data.series import Series
 from leapcde.data.split import split
-from leapcde.errors import InputError, Problems, choose
+from leapcde.errors import InputError, Problems, choose, meant
 
 
 class Read(NamedTuple):
@@ -150,7 +150,7 @@ def make_dataset_options(name: str, kind: type, given: dict[str, Any]) -> Any:
     for key, value in given.items():
         if key not in kinds:
             names = ", ".join(kinds) or "none"
-            problems.add(f"no option {key!r}; it has: {names}")
+            problems.add(f"no option {key!r}; {meant(key, kinds)}it has: {names}")
         elif wanted := _wanted(value, kinds[key]):
             problems.add(f"option {key}={value!r}: give {wanted}")
     problems.raise_if_any(f"data set {name!r} cannot be prepared like this")

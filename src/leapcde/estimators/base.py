@@ -9,48 +9,55 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from leapcde.compiled import keep_compiled
 from leapcde.data.columns import Columns, as_trained, one_or_several
-from leapcde.data.inputs import read, times_within
+from leapcde.data.inputs import read
 from leapcde.data.series import Series, counting
-from leapcde.data.split import hold_out, hold_out_groups
-from leapcde.data.windows import FreshWindows
-from leapcde.errors import InputError, LeapWarning
+from leapcde.data.split import Divided, hold_out, hold_out_groups
+from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.several.members import Start, fresh_members, known_members, train_members
 from leapcde.estimators.several.race import needs_name, race
 from leapcde.explain import attribution
-from leapcde.explain.explanation import Explanation, explanation
+from leapcde.explain.filling import some_samples
+from leapcde.explain.looks import LooksInside
+from leapcde.explain.summary import data_sizes, kept_history
+from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig, plain
 from leapcde.training.fitted import Fitted, new_model
+from leapcde.training.history import History
 from leapcde.training.loop import Trained
 from leapcde.training.preprocess import Preprocessor
+from leapcde.training.track.callbacks import Callbacks
 
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
 
+LEARNED = (
+    "history",
+    "n_iter",
+    "stopped",
+    "sizes",
+    "split",
+    "path_error",
+    "race",
+)  # what a file says about a training, besides the model
+AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
-class Divided(NamedTuple):
-    """Data for training, for the choice of weights and for intervals; and windows that are others in every epoch."""
 
-    train: Series
-    validation: Series | None
-    calibration: Series | None
-    fresh: FreshWindows | None = None
-
-
-class Estimator(BaseEstimator):
+class Estimator(LooksInside, BaseEstimator):
     """What the three estimators share. Abstract: use LeapClassifier, LeapRegressor or LeapForecaster."""
 
     task: str
@@ -61,6 +68,7 @@ class Estimator(BaseEstimator):
     epochs: int | None
     batch_size: int | None
     learning_rate: float | None
+    patience: int | None
     training: dict[str, Any] | TrainConfig | None
     validation: float
     id: str | None
@@ -87,8 +95,7 @@ class Estimator(BaseEstimator):
         groups: Any = None,
         validation: Any = None,
         checkpoint: Path | None = None,
-        on_start: Callable[[dict[str, Any]], None] | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
+        callbacks: Sequence[Any] = (),
     ):
         """Learn from series and their targets.
 
@@ -104,19 +111,19 @@ class Estimator(BaseEstimator):
             What chooses the weights, instead of a share of the data.
         checkpoint : Path, optional
             A file from which a killed training goes on when `fit` is called again with the same data and settings.
-        on_start : callable, optional
-            Called when all input is checked and before the first epoch, with every setting that was chosen.
-        on_epoch : callable, optional
-            Called with the row of each finished epoch.
+        callbacks : sequence of functions or `Callback` objects, optional
+            Called with the row of each finished epoch, and when training starts and ends; see
+            `leapcde.training.track.Callback`. An answer of True ends training cleanly.
 
         Returns
         -------
         self
         """
+        keep_compiled()
         series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
-        hooks = {"checkpoint": checkpoint, "on_start": on_start, "on_epoch": on_epoch}
-        race(self, series, held, fresh=fresh, **hooks)
+        race(self, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
+        self._held, self._path_error = some_samples(held), None  # of which `path_error_` is made when it is asked for
         return self
 
     def partial_fit(self, X, y=None, classes: Sequence[Any] | None = None, sample_weight: Any = None):
@@ -153,10 +160,10 @@ class Estimator(BaseEstimator):
         weight = given[2] if len(given) == 3 else None
         return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
-    def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
+    def _train(self, series: Series, held: Series | None, **how: Any) -> None:
         """Train what `model` names, on series that are read and split."""
         starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(starts, series, held, **hooks)
+        self._learn(starts, series, held, **how)
         self._settle(starts[0][1], held)
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> list[Start]:
@@ -168,8 +175,9 @@ class Estimator(BaseEstimator):
         options = self._options(series, recipe, config.batch_size)
         given = tuple(np.asarray([] if classes is None else classes).tolist())
         settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-        start = new_model(series, **settings, classes=given, ahead=self._ahead())
-        start = replace(start, preprocessor=self._learned(start.preprocessor))
+        robust = not isinstance(self.training, TrainConfig)
+        start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=robust)
+        start = replace(start, preprocessor=self._completed(start.preprocessor))
         return fresh_members(start, self._weighted(config, start.preprocessor, series), self.ensemble)
 
     def _learn(
@@ -178,28 +186,27 @@ class Estimator(BaseEstimator):
         series: Series,
         held: Series | None,
         *,
-        checkpoint: Path | None = None,
-        on_start=None,
-        on_epoch=None,
-        fresh: FreshWindows | None = None,
+        callbacks: Sequence[Any] = (),
+        **more,
     ) -> None:
-        start, config = starts[0]
+        (start, config), told = starts[0], Callbacks(callbacks)
+        self.sizes_ = data_sizes(series, held)
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
             warnings.warn(message, LeapWarning, stacklevel=3)
         held = series if held is None else held
-        if on_start is not None:
-            start.preprocessor.encode_target(np.asarray(held.target))
-            train = config.to_json() | ({} if len(starts) == 1 else {"ensemble": len(starts)})
-            on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
+        start.preprocessor.encode_target(np.asarray(held.target))  # what is wrong with it is found before anything starts
+        train = config.to_json() | ({} if len(starts) == 1 else {"ensemble": len(starts)})
+        told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
         if self.verbose:
             auto.tell_cost(start.name, start.model, series.lengths, config)
-        quiet = not self.verbose
-        self._keep(*train_members(starts, series, held, checkpoint=checkpoint, on_epoch=on_epoch, fresh=fresh, quiet=quiet))
+        with told.told_of_failure():
+            self._keep(*train_members(starts, series, held, on_epoch=told.on_epoch, quiet=not self.verbose, **more))
+        told.on_end({"stopped": self.stopped_, "failed": False, "best": History(self.history_).best(start.metric)})
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
-        given = self.options or {}
+        given = table_of(self.options)
         if isinstance(self.training, TrainConfig):
             return given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
@@ -207,17 +214,18 @@ class Estimator(BaseEstimator):
         return {**suited, **given}
 
     def _config(self, samples: int) -> TrainConfig:
-        mine = {key: value for key in ("epochs", "batch_size", "learning_rate") if (value := getattr(self, key)) is not None}
+        mine = {key: value for key in AMOUNTS if (value := getattr(self, key)) is not None}
         mine["seed"] = _seed(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
         settings = {**auto.training_options(samples, self.task, self.model), "stop_on": "validation"}
-        try:
-            return TrainConfig(**{**settings, **mine, **(self.training or {})})
-        except TypeError as error:
-            raise InputError(f"training: {error}; it takes the fields of leapcde.TrainConfig") from None
+        given = self.training or {}
+        for name in set(given) - set(TrainConfig.__dataclass_fields__):
+            known = meant(name, TrainConfig.__dataclass_fields__)
+            raise InputError(f"training: no setting {name!r}; {known}it takes the fields of leapcde.TrainConfig")
+        return TrainConfig(**{**settings, **mine, **given})
 
-    def _learned(self, preprocessor: Preprocessor) -> Preprocessor:
+    def _completed(self, preprocessor: Preprocessor) -> Preprocessor:
         """What was learned of the training data, with what only the estimator knows."""
         return preprocessor
 
@@ -268,6 +276,7 @@ class Estimator(BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
+        keep_compiled()
         series = replace(self._read(X, with_target=False), target=None)
         self.fitted_.preprocessor.check(series)
         return series
@@ -291,7 +300,11 @@ class Estimator(BaseEstimator):
     def _calibrate(self, series: Series) -> Conformal:
         predicted = self.fitted_.predict(series)
         truth = self.fitted_.preprocessor.asked(np.asarray(series.target, float))
-        return Conformal.learn(truth.reshape(predicted.shape), predicted)
+        return Conformal.learn(truth.reshape(predicted.shape), predicted, self._rough(series))
+
+    def _rough(self, series: Series) -> np.ndarray | None:
+        """How rough what each prediction is made from is, where that says how wide an interval is to be."""
+        return None
 
     # Answering ----------------------------------------------------------------------------------------------------
 
@@ -300,41 +313,12 @@ class Estimator(BaseEstimator):
         series = self._new_series(X)
         return self.fitted_.predict(series)
 
-    def around(self, predicted: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of intervals around predictions that are there already."""
+    def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals around predictions that are there already, of this series."""
         conformal = getattr(self, "conformal_", None)
         if conformal is None:
             raise InputError("no data was held out for intervals: fit again with calibration=0.15, or more")
-        return conformal.around(predicted, coverage)
-
-    def predict_at(self, X, times: Any = None) -> np.ndarray | list[np.ndarray]:
-        """The learned path at times within each sample, for filling in what is missing: (sample, time, channel).
-
-        A forecaster whose path goes on ("leap+") answers for times beyond the end too, up to its horizon.
-        `times` is shared (time,) or per sample (sample, time). Without it, the path is read at each sample's own times,
-        and the answer is a list of (time, channel) arrays.
-        """
-        series = self._new_series(X)
-        lengths = series.lengths
-        if times is None:
-            own = series.times[series.offsets[:-1, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
-            found = self.fitted_.path_at(series, own)
-            return [rows[:n] for rows, n in zip(found, lengths, strict=True)]
-        return self.fitted_.path_at(series, times_within(series, times, self.fitted_.reach))
-
-    def path(self, X, queries: int = 200) -> dict[str, np.ndarray]:
-        """X, Y and dY/dt of each sample on an even grid of times, in the units of the data; see `FittedModel.path`."""
-        series = self._new_series(X)
-        return self.fitted_.path(series, queries)
-
-    def explain(self, X, *, of: Any = None, steps: int = 32) -> Explanation:
-        """How much each observation moved the answer (integrated gradients), and where the learned path stands still.
-
-        `of` picks the answer: a class, one of several targets, or (step, channel) of a forecast; by default the predicted
-        class, or the mean.
-        """
-        series = self._new_series(X)
-        return explanation(self.fitted_, series, of=of, steps=steps)
+        return conformal.around(predicted, coverage, self._rough(series))
 
     def permutation_importance(self, X, y=None, *, repeats: int = 5, seed: Any = 0) -> dict[str, tuple[float, float]]:
         """How much the score falls when a channel's observed values are shuffled: {channel: (mean, deviation)}."""
@@ -365,22 +349,36 @@ class Estimator(BaseEstimator):
 
     # Keeping ------------------------------------------------------------------------------------------------------
 
+    def __getstate__(self):
+        """No data goes into a pickle: what is made of it is made first."""
+        if hasattr(self, "fitted_"):
+            _ = self.path_error_
+        return super().__getstate__()
+
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""
         check_is_fitted(self, "fitted_")
         params = {key: plain(value) for key, value in self.get_params().items() if key != "verbose"}
         about = {"class": type(self).__name__, "params": params, "window": getattr(self, "window_", None)}
+        about["learned"] = self._learned()
         self.fitted_.save(path, about={"estimator": about}, arrays=self._arrays())
 
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """What a file holds besides the model."""
         conformal = getattr(self, "conformal_", None)
-        return {} if conformal is None else {"conformal": {"errors": conformal.errors}}
+        return {} if conformal is None else {"conformal": conformal.arrays()}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """The other way round."""
-        errors = arrays.get("conformal/['errors']")
-        self.conformal_ = None if errors is None else Conformal(errors)
+    def _learned(self) -> dict[str, Any]:
+        """Fitted attributes that JSON can hold, by their names without the underscore."""
+        found = {name: getattr(self, f"{name}_") for name in LEARNED if hasattr(self, f"{name}_")}
+        return {name: kept_history(kept) if name in ("history", "race") else kept for name, kept in found.items()}
+
+    def _restore(self, arrays: dict[str, np.ndarray], learned: dict[str, Any]) -> None:
+        """The other way round; older files hold less."""
+        for name in set(LEARNED) & set(learned):
+            setattr(self, "_path_error" if name == "path_error" else f"{name}_", learned[name])
+        errors, usual = (arrays.get(f"conformal/['{name}']") for name in ("errors", "usual"))
+        self.conformal_ = None if errors is None else Conformal(errors, usual)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -392,7 +390,7 @@ class Estimator(BaseEstimator):
 
 def _seed(seed: Any) -> int:
     if isinstance(seed, (int, np.integer)) and seed >= 0:
-        return int(seed)
+        return int(seed)  # how large it may be, TrainConfig says
     try:
         return int(check_random_state(seed).randint(2**31 - 1))
     except ValueError as error:

@@ -44,6 +44,8 @@ class LeapClassifier(Estimator):
         Samples a step; chosen if None.
     learning_rate : float, optional
         The highest rate of the schedule; chosen if None.
+    patience : int, optional
+        Stop after so many epochs without a lower validation loss; chosen from the number of epochs if None.
     training : dict or TrainConfig, optional
         Other fields of `leapcde.TrainConfig`. A whole TrainConfig is taken as it is, and so are `options`: then nothing is
         chosen from the data but what other parameters say.
@@ -95,6 +97,7 @@ class LeapClassifier(Estimator):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
+        patience: int | None = None,
         training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         class_weight: str | dict[Any, float] | float | None = "balanced",
@@ -116,6 +119,7 @@ class LeapClassifier(Estimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.patience = patience
         self.training = training
         self.validation = validation
         self.class_weight = class_weight
@@ -172,7 +176,9 @@ class LeapClassifier(Estimator):
     def _check_target(self, series: Series) -> None:
         kind = type_of_target(series.target)
         if kind.startswith("multilabel") or kind.endswith("multioutput"):
-            shape = f"y has shape {np.asarray(series.target).shape}; LeapClassifier knows one class a sample"
+            shape = (
+                f"Unknown label type: {kind}. y has shape {np.asarray(series.target).shape}; LeapClassifier knows one class a sample"
+            )
             raise InputError(f"{shape}: fit one for each label, or scikit-learn's MultiOutputClassifier(LeapClassifier())")
         if kind not in ("binary", "multiclass"):
             raise InputError(f"Unknown label type: {kind}. Classes are text or whole numbers; use LeapRegressor for numbers")
@@ -205,8 +211,8 @@ class LeapClassifier(Estimator):
         sets = getattr(self, "sets_", None)
         return {} if sets is None else {"sets": {"probability": sets.probability, "labels": sets.labels}}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore(arrays)
+    def _restore(self, arrays: dict[str, np.ndarray], learned: dict[str, Any]) -> None:
+        super()._restore(arrays, learned)
         probability, labels = (arrays.get(f"sets/['{name}']") for name in ("probability", "labels"))
         found = None if probability is None or labels is None else ClassSets(probability, labels, len(self.classes_))
         self.sets_ = found

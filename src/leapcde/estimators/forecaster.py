@@ -15,10 +15,11 @@ from leapcde import DEFAULT_MODEL
 from leapcde.data.columns import Columns, as_trained
 from leapcde.data.inputs import sequences
 from leapcde.data.series import Series, counting
-from leapcde.data.split import hold_out, hold_out_groups, split_in_time
+from leapcde.data.split import Divided, hold_out, hold_out_groups, split_in_time
 from leapcde.data.windows import (
     Horizon,
     auto_window,
+    check_counts,
     cut_windows,
     focused,
     in_steps,
@@ -28,7 +29,8 @@ from leapcde.data.windows import (
     training_windows,
 )
 from leapcde.errors import InputError, choose
-from leapcde.estimators.base import Divided, Estimator
+from leapcde.estimators.base import Estimator
+from leapcde.estimators.intervals import roughness
 from leapcde.training.config import TrainConfig
 from leapcde.training.preprocess import Preprocessor
 
@@ -67,6 +69,8 @@ class LeapForecaster(Estimator):
         Samples a step; chosen if None.
     learning_rate : float, optional
         The highest rate of the schedule; chosen if None.
+    patience : int, optional
+        Stop after so many epochs without a lower validation loss; chosen from the number of epochs if None.
     training : dict or TrainConfig, optional
         Other fields of `leapcde.TrainConfig`. A whole TrainConfig is taken as it is, and so are `options`: then nothing is
         chosen from the data but what other parameters say.
@@ -128,6 +132,7 @@ class LeapForecaster(Estimator):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
+        patience: int | None = None,
         training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         calibration: float = 0.15,
@@ -154,6 +159,7 @@ class LeapForecaster(Estimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.patience = patience
         self.training = training
         self.validation = validation
         self.calibration = calibration
@@ -171,7 +177,8 @@ class LeapForecaster(Estimator):
 
     def predict_interval(self, X, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (sample, step, channel), that hold the truth with this probability."""
-        return self.around(self.predict(X), coverage)
+        series = self._new_series(X)
+        return self.around(self.fitted_.predict(series), coverage, series)
 
     def forecast_times(self, X) -> np.ndarray:
         """The times for which `predict` answers, (sample, step): steps are one typical gap long."""
@@ -211,9 +218,9 @@ class LeapForecaster(Estimator):
         return roles(channels, listed(self.target), listed(self.known))
 
     def _columns(self) -> Columns:
-        return replace(super()._columns(), target=None)  # what it forecasts are channels
+        return Columns(self.id, self.time, None, tuple(self.values or ()), tuple(self.static or ()))  # its targets are channels
 
-    def _learned(self, preprocessor: Preprocessor) -> Preprocessor:
+    def _completed(self, preprocessor: Preprocessor) -> Preprocessor:
         return replace(preprocessor, targets=self._roles(preprocessor.channels)[0])
 
     def _read(self, X, y=None, **more) -> Series:
@@ -238,6 +245,7 @@ class LeapForecaster(Estimator):
     def _held_out(self, series: Series, choose_too: bool, grouped: bool) -> tuple[Series, Series | None, Series | None]:
         """Sequences for training, for the choice of weights and for intervals; settles the window."""
         choose("split", self.split or "time", ("time", "sequence"))
+        check_counts(window=self.window, stride=self.stride)
         later = (self.validation if choose_too else 0.0, self._calibration())
         if not any(later) or self.split == "sequence" or grouped:
             return self._whole_sequences(series, later, hold_out_groups if grouped else partial(hold_out, by_id=True))
@@ -262,9 +270,9 @@ class LeapForecaster(Estimator):
         return tuple(map(float, np.atleast_1d(self.horizon))) if listed else ()
 
     def _new_series(self, X) -> Series:
-        if self.window_ is not None:  # of what it was trained on whole sequences
-            X = sequences(X, channels=getattr(self, "n_features_in_", None))
         check_is_fitted(self, "fitted_")
+        if self.window_ is not None:  # it was trained on whole sequences
+            X = sequences(X, channels=self.n_features_in_)
         series = replace(super()._read(X, with_target=False), target=None)
         preprocessor = self.fitted_.preprocessor
         _, known = self._roles(preprocessor.channels)
@@ -273,6 +281,9 @@ class LeapForecaster(Estimator):
             series = known_ahead(series, self.horizon, known)
         preprocessor.check(series)
         return last_window(series, self.window_)
+
+    def _rough(self, series: Series) -> np.ndarray | None:
+        return self.fitted_.preprocessor.asked(roughness(series)[:, None])[:, 0]
 
     def _check_target(self, series: Series) -> None:
         shape, channels = np.asarray(series.target).shape, series.values.shape[1]

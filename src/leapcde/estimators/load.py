@@ -10,7 +10,7 @@ from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
-from leapcde.files import load_file
+from leapcde.files import load_file, names_damage
 from leapcde.training.config import TrainConfig
 
 ESTIMATORS: dict[str, type[Estimator]] = {
@@ -22,6 +22,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 FORMER = ("layout", "time_channel")
 
 
+@names_damage
 def load(path: Path | str) -> Estimator:
     """Read what an estimator's `save`, `FittedModel.save` or `leapcde fit` wrote (a file, or a run folder).
 
@@ -44,7 +45,7 @@ def load(path: Path | str) -> Estimator:
     except ValueError as error:
         raise CheckpointError(f"{path} was written by another version of leapcde ({error})") from None
     made._keep(fitted)
-    made._restore(arrays)
+    made._restore(arrays, kept.get("learned", {}))
     if isinstance(made, LeapForecaster):
         made.window_ = kept.get("window")
     return made

@@ -37,7 +37,7 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     said = estimator.fitted_.preprocessor.decode(raw)
     ends: dict[str, Any] = {}
     if coverage is not None and not isinstance(estimator, LeapClassifier):
-        ends = dict(zip(("lower", "upper"), estimator.around(said, coverage), strict=True))
+        ends = dict(zip(("lower", "upper"), estimator.around(said, coverage, series), strict=True))
     name = estimator.id or "id"
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     if isinstance(estimator, LeapForecaster):
@@ -50,6 +50,29 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
         found = found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares.T, strict=True)})
         return found if coverage is None else found.assign(set=_as_text(estimator.sets_around(shares, coverage)))
     return found.assign(**ends)
+
+
+def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
+    """With an apostrophe before text that a spreadsheet would run as a formula; numbers stay as they are.
+
+    >>> for_spreadsheets(pd.DataFrame({"id": ["=1+1", "-5", "a"]}))["id"].tolist()
+    ["'=1+1", '-5', 'a']
+    """
+
+    def plain(cell: Any) -> Any:
+        formula = isinstance(cell, str) and cell.lstrip()[:1] in ("=", "+", "-", "@") and not _is_number(cell)
+        return f"'{cell}" if formula or (isinstance(cell, str) and cell[:1] in ("\t", "\r")) else cell
+
+    text = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    safe = table.assign(**{name: [plain(cell) for cell in table[name]] for name in text})
+    return safe.rename(columns=plain)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
 
 
 def _by_target(targets: tuple[str, ...], said: np.ndarray, ends: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

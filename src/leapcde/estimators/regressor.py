@@ -37,6 +37,8 @@ class LeapRegressor(Estimator):
         Samples a step; chosen if None.
     learning_rate : float, optional
         The highest rate of the schedule; chosen if None.
+    patience : int, optional
+        Stop after so many epochs without a lower validation loss; chosen from the number of epochs if None.
     training : dict or TrainConfig, optional
         Other fields of `leapcde.TrainConfig`. A whole TrainConfig is taken as it is, and so are `options`: then nothing is
         chosen from the data but what other parameters say.
@@ -84,6 +86,7 @@ class LeapRegressor(Estimator):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
+        patience: int | None = None,
         training: dict[str, Any] | TrainConfig | None = None,
         validation: float = 0.15,
         calibration: float = 0.0,
@@ -105,6 +108,7 @@ class LeapRegressor(Estimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.patience = patience
         self.training = training
         self.validation = validation
         self.calibration = calibration
@@ -121,7 +125,8 @@ class LeapRegressor(Estimator):
 
     def predict_interval(self, X, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that hold the truth with this probability; needs `calibration` above 0."""
-        return self.around(self.predict(X), coverage)
+        series = self._new_series(X)
+        return self.around(self.fitted_.predict(series), coverage, series)
 
     def _check_target(self, series: Series) -> None:
         target = np.asarray(series.target)

@@ -10,6 +10,8 @@ race.csv              of model "auto": how each candidate did; race/ holds them,
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +21,9 @@ import numpy as np
 from leapcde import RACE
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
-from leapcde.data.series import join
-from leapcde.errors import CheckpointError, InputError
+from leapcde.data.dates import told_time
+from leapcde.data.series import Series, join
+from leapcde.errors import CheckpointError, InputError, LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
@@ -29,6 +32,7 @@ from leapcde.estimators.several.race import race_csv
 from leapcde.files import json_text, write_text
 from leapcde.training.metrics import better
 from leapcde.training.preprocess import Preprocessor, check_labels
+from leapcde.training.track.callbacks import Callback
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 TABLE = "race.csv"
@@ -72,6 +76,7 @@ def run(
     request: DataRequest | None = None,
     folder: Path | None = None,
     final: bool = False,
+    callbacks: Sequence[Any] = (),
 ) -> Result:
     """Train an estimator, judge it on the validation and the test data, and keep everything in a folder.
 
@@ -87,6 +92,8 @@ def run(
         A run that is there already goes on from where it was, if it has the same data and settings.
     final : bool
         Train what is kept again on all data after the test. The numbers stay those of the test.
+    callbacks : sequence, optional
+        See `Estimator.fit`.
 
     Returns
     -------
@@ -94,16 +101,17 @@ def run(
     """
     known = [] if data.task != "classification" else np.unique(np.asarray(data.train.target)).tolist()
 
-    def start(settings: dict[str, Any]) -> None:
-        if known and data.test.target is not None:
-            check_labels(data.test.target, known)  # must fail now, not after hours
-        if final:
-            settings = {**settings, "train": {**settings["train"], "final": True}}
-        if folder is not None:
-            _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
+    class Start(Callback):
+        def on_start(self, settings: dict[str, Any]) -> None:
+            if known and data.test.target is not None:
+                check_labels(data.test.target, known)  # must fail now, not after hours
+            if final:
+                settings = {**settings, "train": {**settings["train"], "final": True}}
+            if folder is not None:
+                _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
 
     checkpoint = None if folder is None else folder / TRAINING
-    estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, on_start=start)
+    estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, callbacks=[Start(), *callbacks])
     result = _judged(estimator, data)
     if final:
         refit(estimator, join(list(data.parts.values())), folder)
@@ -144,18 +152,28 @@ def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) 
     outputs = fitted.outputs(replace(series, target=None))
     found = {"model": fitted.judge(outputs, series)}
     if data is not None:
+        _note_seen(series, data)
         beside = fit_baselines(data.train, data.validation, fitted.preprocessor)
         found |= {name: one.evaluate(series) for name, one in beside.items()}
     conformal = getattr(estimator, "conformal_", None)
     if conformal is None:
         return found, None
     truth = fitted.preprocessor.asked(np.asarray(series.target, float))
-    return found, coverage_of(conformal, truth, fitted.preprocessor.decode(outputs))
+    return found, _coverage(estimator, truth, fitted.preprocessor.decode(outputs), series)
 
 
-def coverage_of(conformal: Conformal, truth: np.ndarray, said: np.ndarray) -> float:
+def _note_seen(series: Series, data: Dataset) -> None:
+    """New windows whose future is older than the end of the training data were seen in training, or their neighbours were."""
+    ends, seen = series.times[series.offsets[1:] - 1], float(data.to_fit.times.max())
+    if data.task == "forecasting" and data.options.get("split", "").startswith("by time: rows") and (ends < seen).any():
+        share, until = float(np.mean(ends < seen)), told_time(seen)
+        message = f"{share:.0%} of the forecasts are of times until {until}, which trained the model: these errors flatter it"
+        warnings.warn(message, LeapWarning, stacklevel=3)
+
+
+def _coverage(estimator: Estimator, truth: np.ndarray, said: np.ndarray, series: Series) -> float:
     """How often intervals that promise 90 % hold the truth."""
-    low, high = conformal.around(said, COVERAGE)
+    low, high = estimator.around(said, COVERAGE, series)
     return float(np.mean(((low <= truth) & (truth <= high))[~np.isnan(truth)]))
 
 
@@ -181,15 +199,20 @@ def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dic
 
 def _judged(estimator: Estimator, data: Dataset) -> Result:
     """Each split is predicted once. Intervals are made of errors on the validation data, which chose the weights: their
-    coverage of the test data says how well they hold."""
+    coverage of the test data says how well they hold. Those that are kept for forecasts know the test data's errors too:
+    they are the latest ones."""
     fitted, covered = estimator.fitted_, None
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
     if data.task != "classification":
         truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
-        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"])
-        covered = coverage_of(estimator.conformal_, truth["test"], said["test"])
+        rough = {name: estimator._rough(part) for name, part in parts.items()}
+        estimator.conformal_ = Conformal.learn(truth["validation"], said["validation"], rough["validation"])
+        covered = _coverage(estimator, truth["test"], said["test"], data.test)
+        if data.task == "forecasting":
+            both = (np.concatenate([np.asarray(of["validation"]), np.asarray(of["test"])]) for of in (truth, said, rough))
+            estimator.conformal_ = Conformal.learn(*both)
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
     beside = baseline_metrics(data, fitted.preprocessor)
@@ -236,5 +259,5 @@ def _read_config(folder: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise CheckpointError(f"{folder} is not a run folder: it has no {CONFIG}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error})") from None

@@ -19,10 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from leapcde.data.batch import Padded
+from leapcde.data.parse import static_features, unmasked
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.ensemble.fitted import FittedEnsemble
-from leapcde.errors import InputError
+from leapcde.errors import InputError, Problems
 from leapcde.models.base import Streamable
 from leapcde.models.registry import MODELS
 from leapcde.paths.batch import Batch, Recipe
@@ -208,11 +209,12 @@ def _check(fitted: FittedModel) -> None:
 def _row(preprocessor: Preprocessor, t: Any, x: Any) -> tuple[float, np.ndarray]:
     """One observation, checked; the slow and thorough way only where the fast one does not fit."""
     channels = len(preprocessor.channels)
-    if isinstance(t, (int, float)) and isinstance(x, np.ndarray) and x.shape == (channels,) and x.dtype.kind in "fiu":
+    plain = type(x) is np.ndarray and x.shape == (channels,) and x.dtype.kind in "fiu"
+    if plain and isinstance(t, (int, float)) and abs(t) < 1e300:
         time, values = float(t), x.astype(np.float64)
     else:
-        values = np.atleast_1d(np.asarray(x))
-        series = as_series([(np.atleast_1d(np.asarray(t)), values[None] if values.ndim == 1 else values)])
+        time, values = _array(t), _array(unmasked(x))
+        series = as_series([(time, values[None] if values.ndim == 1 else values)])
         if len(series.times) != 1 or series.values.shape[1] != channels:
             raise InputError(
                 f"push takes one time and {channels} values ({', '.join(preprocessor.channels)}), NaN where there is none"
@@ -223,9 +225,20 @@ def _row(preprocessor: Preprocessor, t: Any, x: Any) -> tuple[float, np.ndarray]
     return time, values
 
 
+def _array(given: Any) -> Any:
+    """With a dimension at least; a mask stays."""
+    try:
+        return np.atleast_1d(given if isinstance(given, np.ma.MaskedArray) else np.asarray(given))
+    except ValueError:
+        raise InputError("push takes one time and one value for each channel, not lists of different lengths") from None
+
+
 def _checked_static(preprocessor: Preprocessor, given: Any) -> np.ndarray:
     """Static features as (1, features), NaN where one is missing."""
-    values = np.zeros((1, 0)) if given is None else np.asarray(given, float).reshape(1, -1)
+    problems = Problems()
+    found = None if given is None else static_features(_array(given)[None], problems)
+    problems.raise_if_any("the static features cannot be used")
+    values = np.zeros((1, 0)) if found is None else found.reshape(1, -1)
     if values.shape[1] != preprocessor.spec.static:
         expected = f"the model was trained on {preprocessor.spec.static} static features"
         raise InputError(f"{expected}, {values.shape[1]} are given: stream(static=[…])")

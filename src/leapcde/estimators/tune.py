@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from leapcde.data.dataset import DataRequest, Dataset
-from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError, need
+from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, need
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.run import run
 from leapcde.files import json_text, write_text
@@ -111,7 +112,11 @@ def search(
 
     left = trials - _done(study)
     if left > 0:
-        study.optimize(objective, n_trials=left, timeout=seconds, callbacks=[count], catch=(TrainingError, SolveError))
+        try:
+            study.optimize(objective, n_trials=left, timeout=seconds, callbacks=[count], catch=(TrainingError, SolveError))
+        except OSError as error:
+            message = f"cannot write {folder / JOURNAL}: {error.strerror or error}; the same command goes on from there"
+            raise InputError(message) from error
     return study, metric
 
 
@@ -156,7 +161,7 @@ def _try(trial: optuna.Trial, estimator: Estimator, data: Dataset, metric: str) 
     with warnings.catch_warnings():
         if trial.number:
             warnings.simplefilter("ignore", LeapWarning)  # said once, in the first trial
-        estimator.fit(data.to_fit, validation=data.validation, on_epoch=report)
+        estimator.fit(data.to_fit, validation=data.validation, callbacks=[report])
     return History(estimator.history_).best(metric)[metric]
 
 
@@ -164,6 +169,7 @@ def _open(folder: Path, metric: str, seed: int) -> optuna.Study:
     optuna = need("optuna", "tune")
     journal = need("optuna.storages.journal", "tune")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    _mend(folder / JOURNAL)
     storage = optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / JOURNAL)))
     direction = "minimize" if metric in LOWER_IS_BETTER else "maximize"
     # Pruning begins when there is something to compare with: five whole trials, five epochs into this one.
@@ -173,6 +179,25 @@ def _open(folder: Path, metric: str, seed: int) -> optuna.Study:
     return study
 
 
+def _mend(journal: Path) -> None:
+    """A full disk or a kill may leave half a line, behind which no line can be read: the journal ends before it."""
+    if not journal.exists():
+        return
+    whole = journal.read_bytes()
+    good = 0
+    for line in whole.splitlines(keepends=True):
+        try:
+            if not line.endswith(b"\n") or not isinstance(json.loads(line), dict):
+                break
+        except (ValueError, RecursionError):
+            break
+        good += len(line)
+    if good < len(whole):
+        os.truncate(journal, good)
+        message = f"{journal} was cut short by a full disk or a kill: the study goes on from its last whole line"
+        warnings.warn(message, LeapWarning, stacklevel=4)
+
+
 def _bind(folder: Path, estimator: Estimator, request: DataRequest | None, space: Space | None) -> None:
     """A folder belongs to one question; another one's trials are never mixed in."""
     params = {key: plain(value) for key, value in estimator.get_params().items() if key != "verbose"}
@@ -180,7 +205,11 @@ def _bind(folder: Path, estimator: Estimator, request: DataRequest | None, space
     text = json.dumps({"task": estimator.task, **asked, "estimator": params, "space": space}, indent=2)
     path = folder / CONFIG
     if path.exists():
-        if json.loads(path.read_text(encoding="utf-8")) != json.loads(text):
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise CheckpointError(f"{path} is damaged ({error}); remove {folder}, or give another --out") from None
+        if known != json.loads(text):
             raise InputError(f"{folder} holds a study of other data or settings; give another --out, or remove that folder")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not empty and not a study; give another --out")

@@ -14,7 +14,7 @@ import numpy as np
 from leapcde.data.batch import Padded
 from leapcde.data.drop import without_empty_rows
 from leapcde.data.series import Series
-from leapcde.errors import InputError
+from leapcde.errors import InputError, meant
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import fit_path
 from leapcde.training.fitted import Fitted, FittedModel
@@ -32,6 +32,7 @@ class Attribution(NamedTuple):
     static: np.ndarray  # (samples, features)
     change: np.ndarray  # (samples,): the answer minus the answer to a series at the training mean
     unit: str
+    measured: np.ndarray | None = None  # (samples,): that answer minus the answer if nothing had been measured at all
 
 
 def attribute(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32) -> Attribution:
@@ -45,8 +46,8 @@ def attribute(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32
     models, kept = _models(fitted), without_empty_rows(replace(series, target=None))
     weights, unit = _answer(fitted, kept, of)
     found = [[share * part for part in _integrated(model, kept, weights, steps)] for share, model in models]
-    values, static, change = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
-    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, values), static, change, unit)
+    values, static, change, measured = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
+    return Attribution(kept, np.where(np.isnan(kept.values), np.nan, values), static, change, unit, measured)
 
 
 def _models(fitted: Fitted) -> list[tuple[float, FittedModel]]:
@@ -61,22 +62,23 @@ def _models(fitted: Fitted) -> list[tuple[float, FittedModel]]:
 
 
 def _integrated(fitted: FittedModel, kept: Series, weights: np.ndarray, steps: int) -> tuple[np.ndarray, ...]:
-    """Values, static and change of `Attribution`, of one model."""
+    """Values, static, change and measured of `Attribution`, of one model."""
     preprocessor = fitted.preprocessor
     if fitted.calibration is not None:
         weights = weights / np.float32(fitted.calibration.temperature)
     found = np.full(kept.values.shape, np.nan)
     static, change = np.zeros((len(kept), preprocessor.spec.static)), np.zeros(len(kept))
+    measured = np.zeros(len(kept))
     for bucket in preprocessor.encode(kept):
         for start in range(0, len(bucket.samples), CHUNK):
             part = np.arange(start, min(start + CHUNK, len(bucket.samples)))
             samples = bucket.samples[part]
             obs = jax.tree.map(lambda a, part=part: a[part], bucket.batch.obs)
             answer = checked(_gradients, fitted.model, preprocessor.recipe, obs, jnp.asarray(weights[samples]), steps)
-            each, static[samples], change[samples] = map(np.asarray, answer)
+            each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
             for row, i in zip(each, samples, strict=True):
                 found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
-    return found, static, change
+    return found, static, change, measured
 
 
 def permutation_importance(
@@ -127,8 +129,8 @@ def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
         return _forecast_weights(preprocessor, shape, of)
     classes = list(preprocessor.classes)
     if of is not None and of not in classes:
-        raise InputError(f"no class {of!r}; there are: {', '.join(map(str, classes))}")
-    index = fitted.raw(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
+        raise InputError(f"no class {of!r}; {meant(of, map(str, classes))}there are: {', '.join(map(str, classes))}")
+    index = fitted.new_outputs(series).argmax(-1) if of is None else np.full(len(series), classes.index(of))
     chosen = np.eye(len(classes), dtype=np.float32)[index]
     others = (1 - chosen) / (len(classes) - 1)
     return chosen - others, f"added to the score of {'the predicted class' if of is None else of}"
@@ -174,8 +176,11 @@ def _gradients(model, recipe: Recipe, obs: Padded, weights, steps: int):
         return jax.tree.map(jnp.add, sums, found), None
 
     sums, _ = jax.lax.scan(add, (jnp.zeros_like(obs.values), jnp.zeros_like(obs.static)), shares)
-    ends = answer(obs.values, obs.static) - answer(0 * obs.values, 0 * obs.static)
-    return sums[0] * obs.values / steps, sums[1] * obs.static / steps, ends
+    average = answer(0 * obs.values, 0 * obs.static)
+    ends = answer(obs.values, obs.static) - average
+    unseen = _predict(model, recipe, obs._replace(mask=0 * obs.mask), 0 * obs.values, 0 * obs.static)
+    measured = average - jnp.sum(weights * unseen, range(1, weights.ndim))
+    return sums[0] * obs.values / steps, sums[1] * obs.static / steps, ends, measured
 
 
 def _predict(model, recipe: Recipe, obs: Padded, values, static):

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from leapcde.data.series import Series
-from leapcde.errors import InputError, Problems
+from leapcde.errors import InputError, Problems, meant
 from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.explain.attribution import Attribution, attribute
 from leapcde.files import atomic, write_text
 from leapcde.training.fitted import Fitted
+from leapcde.training.metrics import BINS, frequencies, reliability, softmax
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+MEASURED = "when and how often things were measured"
+ENOUGH = 20  # samples from which frequencies can be told
+NAMED = 12  # channels that are named
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,7 @@ class Explanation:
     predicted: np.ndarray
     attribution: Attribution
     paths: dict[str, np.ndarray] | None
+    probability: np.ndarray | None = None  # (sample, class), calibrated; None where there are no classes
 
     @property
     def importance(self) -> list[np.ndarray]:
@@ -62,22 +68,39 @@ class Explanation:
         return [plots.calm_stretches(t, s) for t, s in zip(self.paths["t"], self.paths["speed"], strict=True)]
 
     def plot(self, sample: int = 0, channels: Sequence[str] = ()) -> Figure:
-        """X, Y and the speed of Y; for a model without a learned path, what counted."""
-        picked = _pick_channels(self.series, channels)
+        """X, Y and the speed of Y; for a model without a learned path, what counted. The most important channels first."""
         if self.paths is None:
             return self.plot_importance(sample, channels)
         one = {key: array[sample] for key, array in self.paths.items()}
-        return plots.plot_paths(one, self.series.sample(sample), picked)
+        return plots.plot_paths(one, self.series.sample(sample), self._drawn(sample, channels))
 
     def plot_importance(self, sample: int = 0, channels: Sequence[str] = ()) -> Figure:
-        """What each observation added to the answer."""
-        picked = _pick_channels(self.series, channels or self.most_important(sample))
-        return plots.plot_importance(self.times[sample], self.importance[sample], picked, self.unit)
+        """What each observation added to the answer, along the same axis of time."""
+        t = self.series.sample(sample)[0]
+        parts = self.times[sample], self.importance[sample], self._drawn(sample, channels), self.unit
+        return plots.plot_importance(*parts, span=(float(t[0]), float(t[-1])))
 
     def most_important(self, sample: int, count: int = 4) -> list[str]:
-        """Channels by their importance for a sample, the most important first."""
+        """Channels by their importance for a sample, the most important first; none that was never measured in it."""
+        values = self.series.sample(sample)[1]
         order = np.argsort(-self.by_channel[sample], kind="stable")
-        return [self.series.channels[c] for c in order[:count]]
+        return [self.series.channels[c] for c in order if not np.isnan(values[:, c]).all()][:count]
+
+    def _drawn(self, sample: int, channels: Sequence[str]) -> list[tuple[int, str]]:
+        """Channels to draw: those asked for, or the most important ones; of a sample that shows nothing, the first."""
+        return _pick_channels(self.series, channels or self.most_important(sample) or self.series.channels[:1])
+
+    def contributions(self, sample: int) -> list[tuple[str, float]]:
+        """What moved the answer, and by how much, the most first: channels, static features, and being measured at all."""
+        found, first = self.attribution, self.attribution.series.offsets
+        rows = found.values[first[sample] : first[sample + 1]]
+        seen = {name: rows[:, c] for c, name in enumerate(self.series.channels) if not np.isnan(rows[:, c]).all()}
+        parts = [(name, float(np.nansum(column))) for name, column in seen.items()]
+        names = self.series.static_names or [f"static {i}" for i in range(found.static.shape[1])]
+        parts += [(name, float(value)) for name, value in zip(names, found.static[sample], strict=False)]
+        if found.measured is not None:
+            parts.append((MEASURED, float(found.measured[sample])))
+        return sorted(parts, key=lambda part: -abs(part[1]))
 
     def html(self, path: Path | str, *, channels: Sequence[str] = ()) -> Path:
         """Write one self-contained page about all samples."""
@@ -89,23 +112,41 @@ class Explanation:
 
     def section(self, i: int, title: str, channels: Sequence[str] = ()) -> list[str]:
         """What a page says about one sample."""
-        parts = [report.heading(title), report.paragraph(_answer(self.fitted, self.series, i, self.predicted[i]))]
+        said = _answer(self.fitted, self.series, i, self.predicted[i], self.probability)
+        parts = [report.heading(title), report.paragraph(said), report.paragraph(self.in_words(i))]
+        if unseen := _unseen(self.series, i):
+            parts.append(report.paragraph(unseen, note=True))
         if self.paths is not None:
             image = plots.as_image(self.plot(i, channels), f"X, Y and speed: {title}")
             parts.append(report.figure(image, _calm(self.calm[i], self.paths["t"][i])))
         image = plots.as_image(self.plot_importance(i, channels), f"importance: {title}")
         return [*parts, report.figure(image, f"What each observation {self.unit} (integrated gradients).")]
 
+    def in_words(self, sample: int, count: int = 5) -> str:
+        """The largest contributions in a sentence."""
+        parts = self.contributions(sample)
+        told = ", ".join(f"{name} {value:+.3g}" for name, value in parts[:count])
+        rest = sum(value for _, value in parts[count:])
+        more = f", all others together {rest:+.3g}" if len(parts) > count else ""
+        return f"What was {self.unit}, the most first: {told}{more}."
+
 
 def explanation(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32) -> Explanation:
     """Explain all samples of a series."""
     paths = fitted.path(series) if fitted.has_path else None
-    found = attribute(fitted, series, of=of, steps=steps)
-    return Explanation(fitted, series, fitted.predict(series), found, paths)
+    found, bare = attribute(fitted, series, of=of, steps=steps), replace(series, target=None)
+    classes = fitted.preprocessor.task == "classification"
+    probability = softmax(fitted.new_outputs(bare).astype(np.float64)) if classes else None  # `predict` has warned already
+    return Explanation(fitted, series, fitted.predict(series), found, paths, probability)
 
 
 def explain(
-    fitted: Fitted, series: Series, folder: Path, *, samples: Sequence[int] = (0,), channels: Sequence[str] = ()
+    fitted: Fitted,
+    series: Series,
+    folder: Path,
+    *,
+    samples: Sequence[int] = (0,),
+    channels: Sequence[str] = (),
 ) -> list[Path]:
     """Write a PNG for each sample and one self-contained `explain.html`. Returns the files written."""
     _pick_channels(series, channels)
@@ -119,17 +160,42 @@ def explain(
             temporary.write_bytes(plots.png(found.plot(row, channels)))
         written.append(path)
         parts += found.section(row, _title(series, sample), channels)
+    parts += reliability_section(fitted, series)
     page = folder / "explain.html"
     write_text(page, report.page("What the model saw", parts))
     return [*written, page]
 
 
+def reliability_section(fitted: Fitted, series: Series) -> list[str]:
+    """Whether probabilities come true, over all samples; nothing where there are no classes, or too few samples to say."""
+    if fitted.preprocessor.task != "classification" or series.target is None or len(series) < ENOUGH:
+        return []
+    figure, caption = reliability_figure(fitted, series)
+    return [report.heading("Do its probabilities come true?"), report.figure(plots.as_image(figure, "reliability"), caption)]
+
+
+def reliability_figure(fitted: Fitted, series: Series) -> tuple[Figure, str]:
+    """Probability against frequency over all samples, and what there is to say about it."""
+    preprocessor = fitted.preprocessor
+    if preprocessor.task != "classification" or series.target is None:
+        raise InputError(f"reliability is about classes; this model does {preprocessor.task}")
+    probability = softmax(fitted.outputs(series).astype(np.float64))
+    truth = preprocessor.encode_target(np.asarray(series.target))
+    what = str(preprocessor.classes[1]) if len(preprocessor.classes) == 2 else "the most probable class"
+    found = frequencies(probability, truth)
+    caption = (
+        f"{len(series)} samples. Each point: how probable {what} was said to be, and how often it was so. Brier score "
+        f"{found['brier']:.4f}, expected calibration error {found['ece']:.4f}; 0 is best for both."
+    )
+    bins = int(np.clip(len(series) // ENOUGH, 3, BINS))
+    return plots.plot_reliability(*reliability(probability, truth, bins), what), caption
+
+
 def _pick_channels(series: Series, names: Sequence[str]) -> list[tuple[int, str]]:
-    names = list(names) or list(series.channels[:4])
     problems = Problems()
     for name in names:
         if name not in series.channels:
-            problems.add(f"no channel {name!r}; there are: {', '.join(series.channels)}")
+            problems.add(f"no channel {name!r}; {meant(name, series.channels)}there are: {', '.join(series.channels)}")
     problems.raise_if_any("cannot explain")
     return [(series.channels.index(name), name) for name in names]
 
@@ -144,11 +210,32 @@ def _title(series: Series, sample: int) -> str:
     return f"Sample {sample}" if series.ids is None else f"Sample {sample} (id {series.ids[sample]})"
 
 
-def _answer(fitted: Fitted, series: Series, sample: int, predicted) -> str:
+def _answer(fitted: Fitted, series: Series, sample: int, predicted, probability: np.ndarray | None = None) -> str:
     if fitted.preprocessor.task == "forecasting":
         return f"Forecast of {len(predicted)} steps for {len(series.channels)} channels."
-    truth = "" if series.target is None else f" (true: {series.target[sample]})"
-    return f"Predicted: {predicted}{truth}."
+    truth = [] if series.target is None else [f"true: {series.target[sample]}"]
+    sure = [] if probability is None else [f"probability {_percent(probability[sample].max())}"]
+    more = "; ".join([*sure, *truth])
+    return f"Predicted: {predicted} ({more})." if more else f"Predicted: {predicted}."
+
+
+def _percent(share: float) -> str:
+    """A probability in words; nothing is certain.
+
+    >>> _percent(0.834), _percent(0.99999)
+    ('83.4 %', 'above 99.9 %')
+    """
+    return "above 99.9 %" if share > 0.9995 else f"{100 * share:.1f} %"
+
+
+def _unseen(series: Series, sample: int) -> str:
+    """Which channels are not drawn, because nothing was measured."""
+    values = series.sample(sample)[1]
+    missing = [name for c, name in enumerate(series.channels) if np.isnan(values[:, c]).all()]
+    if not missing:
+        return ""
+    names = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
+    return f"Never measured in this sample, and not drawn: {names}."
 
 
 def _calm(stretches: list[tuple[float, float]], t: np.ndarray) -> str:
@@ -160,8 +247,12 @@ def _calm(stretches: list[tuple[float, float]], t: np.ndarray) -> str:
     return f"Shaded: Y hardly moves at times {text}; there it brings little that is new."
 
 
-_WHAT_COUNTED = "Bars show how far each observation moved the answer away from that to a series at the training mean."
+_WHAT_COUNTED = (
+    "Bars show how far each observation moved the answer away from that to a series at the training mean. "
+    f"“{MEASURED}” is how far that one lies from the answer if nothing had been measured."
+)
 _WHAT = (
     "Grey is X, the interpolation of what was observed (black). Blue is Y, the path that the model learned, "
-    "which drives it in the place of X. Below is the speed of Y over all its channels. " + _WHAT_COUNTED
+    "which drives it in the place of X. Both are drawn within what was observed, or near it. "
+    "Below is the speed of Y over all its channels. " + _WHAT_COUNTED
 )

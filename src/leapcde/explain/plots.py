@@ -6,11 +6,14 @@ import base64
 import io
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
-from leapcde.errors import need
+from leapcde.errors import InputError, need
+from leapcde.files import atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,12 +26,17 @@ SLOW = 0.1  # a stretch is calm where the speed of Y is below this share of its 
 def plot_paths(
     found: dict[str, np.ndarray], observed: tuple[np.ndarray, np.ndarray], channels: Sequence[tuple[int, str]]
 ) -> Figure:
-    """X and Y of one sample, a row for each channel, and the speed of Y below. `found` is one sample of `FittedModel.path`."""
+    """X and Y of one sample, a row for each channel, and the speed of Y below. `found` is one sample of `FittedModel.path`.
+
+    Lines stay where the channel was observed in this sample, or near it: see `believable`.
+    """
     figure, axes = _subplots(len(channels) + 1, height=1.9)
     times, values = observed
     for axis, (c, name) in zip(axes[:-1], channels, strict=True):
-        axis.plot(found["t"], found["X"][:, c], color=GREY, lw=1.4, label="X, interpolated")
-        axis.plot(found["t"], found["Y"][:, c], color=BLUE, lw=2.0, label="Y, learned")
+        axis.plot(
+            found["t"], between(found["t"], found["X"][:, c], times, values[:, c]), color=GREY, lw=1.4, label="X, interpolated"
+        )
+        axis.plot(found["t"], believable(found["Y"][:, c], values[:, c]), color=BLUE, lw=2.0, label="Y, learned")
         axis.plot(times, values[:, c], "o", color="black", ms=3, label="observed")
         axis.set_ylabel(name, parse_math=False)  # a channel's name may hold dollar signs
     speed = axes[-1]
@@ -38,6 +46,64 @@ def plot_paths(
     speed.set(ylabel="‖dY/dt‖", xlabel="time")
     speed.set_ylim(bottom=0)
     axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), fontsize=8, frameon=False, ncols=3)
+    return figure
+
+
+def between(t: np.ndarray, X: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """X of one channel as it is drawn: itself where it stays within what was observed, else a monotone curve.
+
+    A cubic spline through few points swings far beyond them, which says nothing about the channel.
+
+    >>> t = np.linspace(0, 2, 5)
+    >>> wild = np.array([10.0, -900.0, 12.0, 700.0, 12.0])
+    >>> between(t, wild, np.array([0.0, 1, 2]), np.array([10.0, 12, 12])).round(1).tolist()
+    [10.0, 11.4, 12.0, 12.0, 12.0]
+    """
+    seen = ~np.isnan(values)
+    if not seen.any():
+        return np.full(len(t), np.nan)
+    low, high = values[seen].min(), values[seen].max()
+    slack = 1e-3 * (high - low) + 1e-6 * max(abs(low), abs(high))  # rounding
+    if ((low - slack <= X) & (high + slack >= X)).all():
+        return X
+    if seen.sum() == 1:
+        return np.full(len(t), low)
+    curve = PchipInterpolator(times[seen], values[seen])
+    return curve(np.clip(t, times[seen][0], times[seen][-1]))
+
+
+def believable(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Y of one channel as it is drawn: not where it leaves the values that were observed by more than their span.
+
+    Of a channel that was observed once, or always the same, no further away than the value itself is from 0.
+
+    >>> believable(np.array([9.0, -1100.0, 12.0]), np.array([10.0, np.nan, np.nan])).tolist()
+    [9.0, nan, 12.0]
+    """
+    seen = values[~np.isnan(values)]
+    if not len(seen):
+        return np.full(len(Y), np.nan)
+    low, high = seen.min(), seen.max()
+    span = high - low or abs(high) or 1.0
+    return np.where((low - span <= Y) & (high + span >= Y), Y, np.nan)
+
+
+def plot_reliability(said: np.ndarray, came: np.ndarray, count: np.ndarray, what: str) -> Figure:
+    """Probability against frequency, and below how many samples each point stands for; see `training.metrics.reliability`.
+
+    Bars are two standard errors of a frequency: points on the line within them are probabilities that came true.
+    """
+    figure, (axis, below) = _subplots(2, height=2.4)
+    axis.plot([0, 1], [0, 1], color=GREY, lw=1.0, ls="--", label="probability = frequency")
+    error = 2 * np.sqrt(np.maximum(came * (1 - came), 0.25 / (count + 1)) / count)
+    error = np.stack([np.minimum(error, came), np.minimum(error, 1 - came)])  # no frequency is below 0 or above 1
+    axis.errorbar(said, came, yerr=error, fmt="o-", color=BLUE, ms=4, lw=1.2, elinewidth=0.8, label="observed")
+    axis.set(ylabel="frequency", xlim=(-0.02, 1.02), ylim=(-0.05, 1.05))
+    axis.legend(frameon=False, fontsize=8, loc="upper left")
+    below.vlines(said, 0, count, color=BLUE, lw=4)
+    below.set_ylabel("samples")
+    below.set_ylim(bottom=0)
+    below.set_xlabel(f"probability of {what}", parse_math=False)
     return figure
 
 
@@ -66,9 +132,20 @@ def plot_filled(
     return figure
 
 
-def plot_importance(times: np.ndarray, importance: np.ndarray, channels: Sequence[tuple[int, str]], unit: str) -> Figure:
-    """What each observation of one sample added to the answer: a row for each channel, bars up for more, down for less."""
+def plot_importance(
+    times: np.ndarray,
+    importance: np.ndarray,
+    channels: Sequence[tuple[int, str]],
+    unit: str,
+    span: tuple[float, float] | None = None,
+) -> Figure:
+    """What each observation of one sample added to the answer: a row for each channel, bars up for more, down for less.
+
+    `span` is the stretch of time to show, for pictures that stand below each other.
+    """
     figure, axes = _subplots(len(channels), height=1.3)
+    if span is not None and span[1] > span[0]:
+        axes[-1].set_xlim(span[0] - 0.05 * (span[1] - span[0]), span[1] + 0.05 * (span[1] - span[0]))
     top = float(np.nanmax(np.abs(importance), initial=0.0)) or 1.0
     for axis, (c, name) in zip(axes, channels, strict=True):
         seen = ~np.isnan(importance[:, c])
@@ -149,6 +226,15 @@ def png(figure: Figure) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=130)
     return file.getvalue()
+
+
+def save_png(figure: Figure, path: Path) -> None:
+    """Written whole or not at all."""
+    if path.suffix.lower() != ".png":
+        raise InputError(f"{path}: pictures are PNG files; give a name that ends in .png")
+    drawn = png(figure)
+    with atomic(path) as temporary:
+        temporary.write_bytes(drawn)
 
 
 def as_image(figure: Figure, alt: str) -> str:

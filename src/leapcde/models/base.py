@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
+import numpy as np
 
 from leapcde.data.batch import WASTE
-from leapcde.errors import InputError
+from leapcde.errors import InputError, Problems, choose
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.paths.batch import Batch, Recipe
@@ -45,15 +46,22 @@ class Spec:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Spec:
-        """Back from `to_json`."""
-        return cls(
-            **{
-                **data,
-                "output": tuple(data["output"]),
-                "recipe": Recipe(**data.get("recipe", {})),
-                "ahead": tuple(data.get("ahead", ())),
-            }
-        )
+        """Back from `to_json`; what no data could have is refused."""
+        lists = {"output": tuple(data["output"]), "ahead": tuple(data.get("ahead", ()))}
+        found = cls(**{**data, **lists, "recipe": Recipe(**data.get("recipe", {}))})
+        choose("task", found.task, TASKS)
+        problems = Problems()
+        for name, value in {"values": found.values, "channels": found.channels, "static": found.static}.items():
+            if not isinstance(value, int) or value < (name != "static"):
+                problems.add(f"{name} is {value!r}")
+        if not found.output or not all(isinstance(size, int) and size > 0 for size in found.output):
+            problems.add(f"output is {found.output}")
+        if not np.isfinite([found.span, *found.ahead]).all() or found.span <= 0:
+            problems.add(f"span is {found.span}, ahead is {found.ahead}")
+        if not problems.found and found.channels != found.recipe.channels(found.values):
+            problems.add(f"{found.channels} channels of a path of {found.values} values")
+        problems.raise_if_any("the shape of the problem makes no sense")
+        return found
 
 
 class Output(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from leapcde.errors import meant
+from leapcde.errors import InputError, meant
 
 T = TypeVar("T")
 
@@ -27,11 +27,29 @@ class Rule:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
+
+
+def table_of(options: Any) -> dict[str, Any]:
+    """Options as they are given, if they are a table of names and values; none if None.
+
+    >>> table_of(None), table_of({"hidden": 8})
+    ({}, {'hidden': 8})
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
+        raise InputError(f"options {str(options)[:40]}: give a table of names and values, such as {{'hidden': 32}}")
+    return options
 
 
 Whole = Annotated[int, Rule(lambda value: _whole(value) and value >= 0, "a whole number, 0 or more")]

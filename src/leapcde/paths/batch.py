@@ -12,6 +12,7 @@ import numpy as np
 
 from leapcde.data.batch import WASTE, Padded, buckets, pad
 from leapcde.data.series import Series
+from leapcde.errors import InputError
 from leapcde.paths.interpolation import channel_count, fit_path, interpolation_of
 from leapcde.paths.path import CubicPath
 
@@ -32,6 +33,9 @@ class Recipe:
 
     def __post_init__(self):
         interpolation_of(self.interpolation)
+        for name in ("time_channel", "intensity"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise InputError(f"{name} {getattr(self, name)!r}: give True or False")
 
     def channels(self, values: int) -> int:
         """How many channels X has for so many channels of the series."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from leapcde.data.columns import Columns
-from leapcde.errors import InputError, choose
+from leapcde.errors import InputError, Problems, choose
+
+SEEDS = 2**32
 
 
 @dataclass(frozen=True)
@@ -39,15 +42,17 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self):
+        self._check_kinds()
         choose("schedule", self.schedule, ("constant", "cosine", "plateau"))
         choose("optimizer", self.optimizer, ("adam", "adamw"))
         choose("stop_on", self.stop_on, ("train", "validation"))
         if isinstance(self.class_weight, (tuple, list)):
-            object.__setattr__(self, "class_weight", tuple(map(float, self.class_weight)))  # JSON knows lists only
-            if not all(0 < weight < np.inf for weight in self.class_weight or ()):
-                raise InputError(f"class weights {self.class_weight}: each must be a positive number")
+            weights = self.class_weight
+            if not all(isinstance(weight, Real) and 0 < weight < 10**300 for weight in weights):
+                raise InputError(f"class weights {str(weights)[:40]}: each must be a positive number")
+            object.__setattr__(self, "class_weight", tuple(map(float, weights)))  # JSON knows lists only
         else:
-            choose("class_weight", self.class_weight or "none", ("none", "balanced"))
+            choose("class_weight", "none" if self.class_weight is None else self.class_weight, ("none", "balanced"))
         if self.epochs < 1 or self.batch_size < 1 or not self.learning_rate > 0:
             raise InputError(
                 f"epochs {self.epochs}, batch_size {self.batch_size}, learning_rate {self.learning_rate}: each must be positive"
@@ -63,6 +68,22 @@ class TrainConfig:
             raise InputError(f"{', '.join(shares)}: each must be a share from 0 up to, but not including, 1")
         if not all(0 <= number < np.inf for number in (self.warp, self.in_window, self.warmup)) or self.accumulate < 1:
             raise InputError("warp, in_window and warmup must not be negative, accumulate must be at least 1")
+
+    def _check_kinds(self) -> None:
+        """Numbers must be numbers, and whole where they count something, before they can be compared."""
+        problems = Problems()
+        for each in fields(self):
+            value: Any = getattr(self, each.name)
+            number: Any = value
+            optional = each.name in ("patience", "clip")
+            if each.name in ("schedule", "optimizer", "stop_on", "class_weight") or (optional and value is None):
+                continue
+            whole = each.name in ("epochs", "batch_size", "patience", "accumulate", "seed")
+            if isinstance(value, bool) or not isinstance(value, Integral if whole else Real) or abs(value) > 10**300:
+                problems.add(f"{each.name} {str(value)[:20]}: give a {'whole ' if whole else ''}number")
+            elif each.name == "seed" and not 0 <= number < SEEDS:
+                problems.add(f"seed {value}: give a whole number from 0 to {SEEDS - 1}; larger ones would repeat smaller ones")
+        problems.raise_if_any("the training cannot be set so")
 
     def to_json(self) -> dict[str, Any]:
         """Without later fields that are neutral: runs from before they could be had stay what they were, by name too."""

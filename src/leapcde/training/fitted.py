@@ -15,7 +15,7 @@ import numpy as np
 from leapcde.data.series import Series, uneven
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
-from leapcde.files import load_file, restore, save_file
+from leapcde.files import DAMAGE, check_sizes, load_file, names_damage, restore, save_file
 from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Bucket, Recipe
@@ -189,6 +189,10 @@ class FittedModel(Fitted):
     options: dict[str, Any]
     calibration: Calibration | None = None  # of class scores; learned after training, on data that was held out
 
+    def __repr__(self) -> str:  # a dataclass would print every array of the model
+        what = f"{self.preprocessor.task}, {len(self.preprocessor.channels)} channels"
+        return f"FittedModel({self.name!r}, {what}, {count_parameters(self.model):,} parameters)"
+
     def outputs(self, series: Series) -> np.ndarray:
         return self.calibrated(predict(self.model, self.encode(series)))
 
@@ -248,19 +252,21 @@ class FittedModel(Fitted):
     def trees(self) -> dict[str, Any]:
         return {"model": eqx.filter(self.model, eqx.is_inexact_array)}
 
-    @classmethod
-    def load(cls, path: Path | str) -> FittedModel:
+    @staticmethod
+    @names_damage
+    def load(path: Path | str) -> FittedModel:
         path = Path(path)
-        return cls.restore(path, *load_file(path, "model"))
+        return FittedModel.restore(path, *load_file(path, "model"))
 
     @classmethod
     def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> FittedModel:
         """From what `load_file` found in a file."""
         try:
+            check_sizes([about["options"], about["preprocessor"]["spec"]], arrays, path)
             preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
             calibration = read_calibration(about)
-        except (KeyError, TypeError) as error:
+        except DAMAGE as error:  # an InputError is a ValueError
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
         before = {"time_span": None} if "revision" not in about and "time_span" in options_of(about["model"]) else {}
@@ -279,7 +285,7 @@ def train_model(
     recipe: Recipe | None = None,
     config: TrainConfig | None = None,
     checkpoint: Path | None = None,
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], Any] | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[FittedModel, Trained]:
     """Train a model with exactly these settings; nothing is chosen from the data.
@@ -299,7 +305,7 @@ def train_model(
     checkpoint : Path, optional
         Where to keep what is needed to go on after a kill; if the file is there, training goes on from it.
     on_epoch, on_step : callable, optional
-        Called with the row of each finished epoch; with the steps done and all steps of the epoch.
+        Called with the row of each finished epoch, where True ends training; with the steps done and all steps of the epoch.
 
     Returns
     -------
@@ -328,10 +334,11 @@ def new_model(
     seed: int,
     classes: tuple[Any, ...] = (),
     ahead: tuple[float, ...] = (),
+    robust: bool = False,
 ) -> FittedModel:
     """A model that has its preprocessor from the training data, and the weights it starts with; see `Preprocessor.learn`."""
     choose("task", task, TASKS)
-    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead)
+    preprocessor = Preprocessor.learn(train, task, recipe, classes, ahead, robust=robust)
     return FittedModel(preprocessor, build(model, preprocessor.spec, seed=seed, **options), model, options)
 
 
@@ -342,7 +349,7 @@ def train_further(
     config: TrainConfig,
     *,
     checkpoint: Path | None = None,
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], Any] | None = None,
     on_step: Callable[[int, int], None] | None = None,
     fresh: FreshWindows | None = None,
 ) -> tuple[FittedModel, Trained]:

@@ -22,7 +22,7 @@ from leapcde.errors import LeapWarning, SolveError, TrainingError
 from leapcde.models.base import Model
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.solve.adaptive import solve_error
-from leapcde.training.checkpoint import resume, save_checkpoint
+from leapcde.training.checkpoint import is_there, resume, save_checkpoint
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
@@ -48,7 +48,7 @@ def fit(
     *,
     metric: str,
     recipe: Recipe | None = None,  # of X, for training that changes the observations; without it, the usual one
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    on_epoch: Callable[[dict[str, float]], Any] | None = None,  # True ends training
     on_step: Callable[[int, int], None] | None = None,
     checkpoint: Path | None = None,
     renewed: Callable[[int], list[Bucket]] | None = None,
@@ -61,7 +61,7 @@ def fit(
     train = evened(train, step.weights)
     best = state.params
     history, halvings = History(), 0
-    if checkpoint is not None and checkpoint.exists():
+    if checkpoint is not None and is_there(checkpoint):
         state, best, history, halvings = resume(checkpoint, config, state)
     metric = _usable(metric, task, validation)
     stopped = ""
@@ -82,8 +82,8 @@ def fit(
             best = state.kept
         if checkpoint is not None:
             save_checkpoint(checkpoint, config, state, best, history, halvings)
-        if on_epoch is not None:
-            on_epoch(row)
+        if on_epoch is not None and on_epoch(row) is True:
+            stopped = f"a callback stopped it after {len(history.rows)} epochs"
     return Trained(eqx.combine(best, step.static), history, stopped)
 
 

@@ -56,13 +56,21 @@ class Preprocessor:
 
     @classmethod
     def learn(
-        cls, train: Series, task: str, recipe: Recipe, classes: tuple[Any, ...] = (), ahead: tuple[float, ...] = ()
+        cls,
+        train: Series,
+        task: str,
+        recipe: Recipe,
+        classes: tuple[Any, ...] = (),
+        ahead: tuple[float, ...] = (),
+        *,
+        robust: bool = False,
     ) -> Preprocessor:
         """Look at the training data, and only at it. `classes` names those that this part of the data may not show.
 
         `ahead` says how long after a sample's end each forecast is for; without it, they follow each other like rows.
+        `robust` keeps a few wild values from setting the scale of their channel.
         """
-        scaler = Scaler.fit(train)
+        scaler = Scaler.fit(train, robust=robust)
         if train.target is None:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
         values = train.values.shape[1]
@@ -150,10 +158,20 @@ class Preprocessor:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
+        """What `to_json` wrote; parts that do not belong together are refused."""
         parts = {"scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
         lists: dict[str, Any] = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
         lists["categories"] = {name: tuple(kinds) for name, kinds in data.get("categories", {}).items()}
-        return cls(**{**data, **parts, **lists})
+        found = cls(**{**data, **parts, **lists})
+        spec, scaler = found.spec, found.scaler
+        fits = len(found.channels) == len(scaler.mean) == spec.values and len(scaler.static_mean) == spec.static
+        classes = (len(set(found.classes)),) == (len(found.classes),) == spec.output
+        fits &= classes if spec.task == "classification" else not found.classes
+        scales = np.array(found.target_std, float)
+        fits &= bool(np.isfinite(np.array(found.target_mean, float)).all() and ((scales > 0) & (scales < np.inf)).all())
+        if not fits:
+            raise InputError("channels, classes, scales and shapes do not belong together")
+        return found
 
 
 def check_labels(target: np.ndarray, classes: Collection[Any]) -> None:

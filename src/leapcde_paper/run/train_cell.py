@@ -20,6 +20,7 @@ from leapcde.data.series import Series
 from leapcde.errors import CheckpointError, InputError
 from leapcde.explain.hidden import hidden_errors
 from leapcde.models.registry import count_parameters
+from leapcde.training.checkpoint import remove
 from leapcde.training.fitted import FittedModel, train_model
 from leapcde.training.loop import Trained
 from leapcde.training.metrics import main_metric, measure
@@ -135,7 +136,7 @@ def _resumed(config: CellConfig, data: Dataset, checkpoint: Path) -> tuple[Fitte
     try:
         return train()
     except CheckpointError:
-        checkpoint.unlink()
+        remove(checkpoint)
         return train()
 
 
@@ -186,4 +187,4 @@ def _tidy(folder: Path, name: str) -> None:
     home = folder / CELLS / name
     for left in [*home.glob(".*.tmp"), *(folder / records.FOLDER).glob(f".{name}.*.tmp")]:
         left.unlink(missing_ok=True)
-    (home / TRAINING).unlink(missing_ok=True)
+    remove(home / TRAINING)

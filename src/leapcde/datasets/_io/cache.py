@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from platformdirs import user_cache_path
 
 from leapcde.errors import InputError, LeapError, LeapWarning
-from leapcde.files import save_file, write_text
+from leapcde.files import cache_root, save_file, write_text
 
 Arrays = dict[str, np.ndarray]
 Made = tuple[Arrays, dict[str, Any]]  # arrays, and notes that JSON can hold
@@ -51,15 +50,15 @@ def prepared(name: str, files: Sequence[Path], settings: dict[str, Any], data_di
 
 def cache_folder(data_dir: Path) -> Path | None:
     """Where prepared files lie; None if nothing is to be kept."""
-    asked = os.environ.get("LEAPCDE_CACHE", "")
-    if asked.lower() == "off" or _OFF.get():
+    root = cache_root()
+    if root is None or _OFF.get():
         return None
-    if asked:
-        return Path(asked)
+    if os.environ.get("LEAPCDE_CACHE"):
+        return root
     # The mode is asked too, because a superuser may write where nobody should.
     if data_dir.is_dir() and os.access(data_dir, os.W_OK) and data_dir.stat().st_mode & 0o222:
         return data_dir / "prepared"
-    return user_cache_path("leapcde", appauthor=False, opinion=False)
+    return root
 
 
 @contextmanager

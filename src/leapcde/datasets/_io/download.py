@@ -24,6 +24,7 @@ from leapcde.files import write_text
 
 BLOCK = 2**18
 ROOM = 2**20  # bytes to leave free on the disk
+LARGEST = 16 * 2**30  # bytes of a file, said or not; Speech Commands has 2.4 GB
 FAILED = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, OSError)
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
 
@@ -60,6 +61,15 @@ def download(
     return found
 
 
+class _WebOnly(urllib.request.HTTPRedirectHandler):
+    """A server may send us to another address on the web, and to nothing else."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        if not newurl.startswith(("http://", "https://")):
+            raise InputError(f"cannot download {req.full_url}: the server points to {newurl[:80]!r}, which is not on the web")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _receive(url: str, part: Path, timeout: float, progress: Progress | None) -> None:
     """Ask for what is missing and append it; a ConnectionError if the connection ends before the file does."""
     have, known = _so_far(url, part)
@@ -67,7 +77,7 @@ def _receive(url: str, part: Path, timeout: float, progress: Progress | None) ->
     if have:
         request.add_header("Range", f"bytes={have}-")
         request.add_header("If-Range", known)
-    with urllib.request.urlopen(request, timeout=timeout) as answer:
+    with urllib.request.build_opener(_WebOnly).open(request, timeout=timeout) as answer:
         if answer.status != 206:
             have = 0
         total = _total(answer, have)
@@ -82,6 +92,8 @@ def _append(answer: Any, part: Path, have: int, total: int | None, progress: Pro
             have += len(block)
             if total is not None and have > total:
                 raise ConnectionError(f"the server sent more than the {total:,} bytes it announced")
+            if have > LARGEST:
+                raise InputError(f"{part.name} has more than {LARGEST / 2**30:g} GB; that is no data set of ours")
             file.write(block)
             if progress is not None:
                 progress(have, total)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +27,15 @@ from leapcde.ensemble.fitted import FittedEnsemble, restore_fitted
 from leapcde.ensemble.weigh import losses, standard_error, weigh
 from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
 from leapcde.estimators.several.members import member_seeds
+from leapcde.explain.summary import data_sizes
 from leapcde.files import json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
-from leapcde.training.config import plain
+from leapcde.training.config import TrainConfig, plain
 from leapcde.training.defaults import told
 from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import note
+from leapcde.training.track.callbacks import Callbacks
 
 if TYPE_CHECKING:
     from leapcde.estimators.base import Estimator
@@ -85,34 +87,45 @@ def race(
     held: Series | None,
     *,
     checkpoint: Path | None = None,
-    on_start: Callable[[dict[str, Any]], None] | None = None,
-    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    callbacks: Sequence[Any] = (),
     fresh: FreshWindows | None = None,
 ) -> None:
     """Train an estimator: the model that it names, or all candidates if it is to be raced for."""
     if estimator.model != RACE:
-        return estimator._train(series, held, checkpoint=checkpoint, on_start=on_start, on_epoch=on_epoch, fresh=fresh)
+        return estimator._train(series, held, checkpoint=checkpoint, callbacks=callbacks, fresh=fresh)
     _check(estimator, len(series))
     folder = None if checkpoint is None else checkpoint.with_name(FOLDER)
-    course = Course(estimator, series, held, folder, {"on_epoch": on_epoch, "fresh": fresh})
-    if on_start is not None:
-        on_start(course.settings())
-    entries = course.run()
-    _decide(estimator, held, entries)
+    told_of = Callbacks(callbacks)
+    course = Course(estimator, series, held, folder, told_of, fresh)
+    told_of.on_start(course.settings())
+    with told_of.told_of_failure():
+        _decide(estimator, held, course.run())
+    estimator.sizes_ = data_sizes(series, held)
+    told_of.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
     return None
 
 
 class Course:
     """One race as it goes."""
 
-    def __init__(self, estimator: Estimator, series: Series, held: Series | None, folder: Path | None, hooks: dict[str, Any]):
-        self.estimator, self.series, self.held, self.folder, self.hooks = estimator, series, held, folder, hooks
+    def __init__(
+        self,
+        estimator: Estimator,
+        series: Series,
+        held: Series | None,
+        folder: Path | None,
+        told_of: Callbacks,
+        fresh: FreshWindows | None,
+    ):
+        self.estimator, self.series, self.held, self.folder = estimator, series, held, folder
+        self.told_of, self.fresh, self.ended = told_of, fresh, False
         self.used = 0.0  # seconds, those of an earlier start included
         recipe = Recipe(estimator.interpolation, intensity=estimator.intensity)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeapWarning)  # the first model will say it
-            found = Preprocessor.learn(series, estimator.task, recipe, (), estimator._ahead())
-        self.preprocessor = estimator._learned(found)
+            robust = not isinstance(estimator.training, TrainConfig)
+            found = Preprocessor.learn(series, estimator.task, recipe, (), estimator._ahead(), robust=robust)
+        self.preprocessor = estimator._completed(found)
         if held is not None:
             self.preprocessor.encode_target(np.asarray(held.target))
 
@@ -160,6 +173,8 @@ class Course:
 
     def _model(self, one: Candidate, first: bool) -> Entry:
         began = time.perf_counter()
+        if self.ended:
+            return Entry(one.name, None, 0.0, [], "a callback had stopped the race")
         if self.left <= 0 and not first:
             return Entry(one.name, None, 0.0, [], "no time was left")
         epochs = self._epochs(one.name)
@@ -182,17 +197,17 @@ class Course:
             made.set_params(epochs=epochs)
         clock = None if epochs is not None else _Clock(made, len(self.series), self.left)
 
-        def follow(row: dict[str, float]) -> None:
+        def follow(row: dict[str, float]) -> bool:
             if clock is not None:
                 clock(row)
-            if self.hooks["on_epoch"] is not None:
-                self.hooks["on_epoch"](row)
+            self.ended = self.told_of.on_epoch(row)
+            return self.ended
 
         with warnings.catch_warnings():
             if not first:
                 warnings.simplefilter("ignore", LeapWarning)  # said by the first
             file = self._file(one.name, "training.safetensors")
-            made._train(self.series, self.held, checkpoint=file, **{**self.hooks, "on_epoch": follow})
+            made._train(self.series, self.held, checkpoint=file, callbacks=[follow], fresh=self.fresh)
         return made
 
     # What lies in the folder ----------------------------------------------------------------------------------------

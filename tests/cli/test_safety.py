@@ -1,0 +1,122 @@
+"""What reaches a terminal, a spreadsheet or the network; how a command is stopped; that loading a file runs nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pandas as pd
+import pytest
+
+from command import leapcde
+from leapcde.cli.options import harmless
+from leapcde.datasets._io import download as module
+from leapcde.datasets._io.download import Remote, download
+from leapcde.errors import InputError
+from leapcde.estimators.predictions import for_spreadsheets
+
+
+def test_sigterm_is_a_clean_stop(monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def stopped(*_):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+    monkeypatch.setattr("leapcde.cli.doctor.examine", stopped)
+    answer = leapcde("doctor")
+    assert answer.code == 143 and answer.err.startswith("stopped; the same command goes on")
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_full_disk_is_one_message(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("leapcde.cli.doctor.examine", full)
+    answer = leapcde("doctor")
+    assert answer.code == 2 and answer.err == "error: [Errno 28] No space left on device\n"
+
+
+def test_terminals_are_told_nothing_but_text(tmp_path):
+    assert harmless("\x1b]0;owned\x07a\tb\n\x9b2J\r") == "\ufffd]0;owned\ufffda\tb\n\ufffd2J\ufffd"
+    (tmp_path / "a.csv").write_text("id,time,a\n\x1b[31mx,0,1\n\x1b[31mx,0,2\n")
+    answer = leapcde("fit", tmp_path / "a.csv", "--id", "id", "--time", "time", "--horizon", "1")
+    assert answer.code == 2 and "\x1b" not in answer.err and "[31mx" in answer.err
+
+
+def test_spreadsheets_are_given_no_formulas():
+    ids = ["=HYPERLINK(1)", "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", " =1", "-5", "+1e3", "7", "plain", "a=b"]
+    table = pd.DataFrame({"id": ids, "=x": range(len(ids))})
+    found = for_spreadsheets(table)
+    assert found["id"].tolist() == [*("'" + name for name in ids[:6]), *ids[6:]] and list(found.columns) == ["id", "'=x"]
+    assert table["id"].tolist() == ids
+
+
+class Hostile(BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/ftp":
+            self.send_response(302)
+            self.send_header("Location", "ftp://127.0.0.1/etc/passwd")
+            self.end_headers()
+            return
+        self.send_response(200)  # no length
+        self.end_headers()
+        for _ in range(50):
+            self.wfile.write(bytes(2**16))
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hostile(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = HTTPServer(("127.0.0.1", 0), Hostile)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_downloads_have_a_cap_and_stay_on_the_web(hostile, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "LARGEST", 2**20)
+    with pytest.raises(InputError, match="no data set of ours"):
+        download(Remote(f"{hostile}/endless", tmp_path / "a"), tries=1)
+    with pytest.raises(InputError, match="which is not on the web"):
+        download(Remote(f"{hostile}/ftp", tmp_path / "b"), tries=1)
+    assert not (tmp_path / "a").exists() and not (tmp_path / "b").exists()
+
+
+LOADING = """
+import sys, numpy as np, leapcde
+path, X = sys.argv[1], np.random.default_rng(0).normal(size=(3, 6, 2))
+made = leapcde.LeapClassifier("gru", options={"hidden": 2}, epochs=1, validation=0.0).fit(X, [0, 1, 0])
+made.save(path)
+made.predict(X)  # now all is imported and compiled
+FORBIDDEN = ("pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.")
+seen = []
+def watch(event, args):
+    if event.startswith(FORBIDDEN):
+        seen.append(event)
+    # Annotations of our own options are text that Python reads; they call nothing.
+    if event == "compile" and str(args[1]) in ("<string>", "<stdin>") and "(" in str(args[0]):
+        seen.append(f"compile {args[0]}")
+sys.addaudithook(watch)
+leapcde.load(path).predict(X)
+print("\\n".join(seen))
+eval("len(())")
+print("watched" if len(seen) == 1 else "")
+"""
+
+
+def test_loading_executes_nothing(tmp_path):
+    """No pickle, no eval or exec of text, no process, no socket, while a model is loaded and asked."""
+    script = [sys.executable, "-W", "ignore", "-c", LOADING, str(tmp_path / "m.safetensors")]
+    done = subprocess.run(script, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.strip() == "watched", done.stdout + done.stderr[-3000:]
