@@ -13,6 +13,7 @@ from leapcde.baselines import forecasts, tabular
 from leapcde.baselines.trees import Arrays
 from leapcde.data.series import Series
 from leapcde.errors import CheckpointError, choose
+from leapcde.files import DAMAGE
 from leapcde.training.fitted import Calibration, Fitted, header_calibration, read_calibration
 from leapcde.training.preprocess import Preprocessor
 
@@ -77,7 +78,7 @@ class Baseline(Fitted):
         try:
             preprocessor, calibration = Preprocessor.from_json(about["preprocessor"]), read_calibration(about)
             choose("baseline", about["baseline"], KINDS[preprocessor.task])
-        except (KeyError, TypeError) as error:
+        except DAMAGE as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         own = {key[len("baseline/['") : -2]: array for key, array in arrays.items() if key.startswith("baseline/")}
         return cls(preprocessor, about["baseline"], own, calibration=calibration)

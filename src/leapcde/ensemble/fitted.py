@@ -12,6 +12,7 @@ import numpy as np
 from leapcde.baselines.fitted import Baseline
 from leapcde.data.series import Series
 from leapcde.errors import CheckpointError, InputError
+from leapcde.files import DAMAGE
 from leapcde.training.fitted import Calibration, Fitted, FittedModel, header_calibration, read_calibration
 from leapcde.training.metrics import softmax
 from leapcde.training.preprocess import Preprocessor
@@ -98,7 +99,7 @@ class FittedEnsemble(Fitted):
             )
             if not headers or len(headers) != len(weights) or not min(weights) > 0:
                 raise TypeError(f"{len(headers)} members with the weights {weights}")
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         members = [restore_fitted(path, _under(_prefix(i), arrays), header) for i, header in enumerate(headers)]
         made = cls.of(members)

@@ -53,6 +53,7 @@ LEARNED = (
     "sizes",
     "split",
     "path_error",
+    "race",
 )  # what a file says about a training, besides the model
 AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
@@ -161,10 +162,10 @@ class Estimator(LooksInside, BaseEstimator):
         weight = given[2] if len(given) == 3 else None
         return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
-    def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
+    def _train(self, series: Series, held: Series | None, **how: Any) -> None:
         """Train what `model` names, on series that are read and split."""
         starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(starts, series, held, **hooks)
+        self._learn(starts, series, held, **how)
         self._settle(starts[0][1], held)
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> list[Start]:
@@ -176,8 +177,9 @@ class Estimator(LooksInside, BaseEstimator):
         options = self._options(series, recipe, config.batch_size)
         given = tuple(np.asarray([] if classes is None else classes).tolist())
         settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-        start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=self._robust)
-        start = replace(start, preprocessor=self._own(start.preprocessor))
+        robust = not isinstance(self.training, TrainConfig)
+        start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=robust)
+        start = replace(start, preprocessor=self._completed(start.preprocessor))
         return fresh_members(start, self._weighted(config, start.preprocessor, series), self.ensemble)
 
     def _learn(
@@ -186,11 +188,10 @@ class Estimator(LooksInside, BaseEstimator):
         series: Series,
         held: Series | None,
         *,
-        checkpoint: Path | None = None,
         callbacks: Sequence[Any] = (),
-        fresh: FreshWindows | None = None,
+        **more,
     ) -> None:
-        told, (start, config) = Callbacks(callbacks), starts[0]
+        (start, config), told = starts[0], Callbacks(callbacks)
         self.sizes_ = data_sizes(series, held)
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
@@ -201,9 +202,8 @@ class Estimator(LooksInside, BaseEstimator):
         told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
         if self.verbose:
             auto.tell_cost(start.name, start.model, series.lengths, config)
-        more = {"checkpoint": checkpoint, "on_epoch": told.on_epoch, "fresh": fresh, "quiet": not self.verbose}
         with told.told_of_failure():
-            self._keep(*train_members(starts, series, held, **more))
+            self._keep(*train_members(starts, series, held, on_epoch=told.on_epoch, quiet=not self.verbose, **more))
         told.on_end({"stopped": self.stopped_, "failed": False, "best": History(self.history_).best(start.metric)})
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
@@ -227,12 +227,7 @@ class Estimator(LooksInside, BaseEstimator):
             raise InputError(f"training: no setting {name!r}; {known}it takes the fields of leapcde.TrainConfig")
         return TrainConfig(**{**settings, **mine, **given})
 
-    @property
-    def _robust(self) -> bool:
-        """Whether wild values are kept out of the scale: not where every setting is given, as for the paper's records."""
-        return not isinstance(self.training, TrainConfig)
-
-    def _own(self, preprocessor: Preprocessor) -> Preprocessor:
+    def _completed(self, preprocessor: Preprocessor) -> Preprocessor:
         """What was learned of the training data, with what only the estimator knows."""
         return preprocessor
 
@@ -368,7 +363,7 @@ class Estimator(LooksInside, BaseEstimator):
     def _learned(self) -> dict[str, Any]:
         """Fitted attributes that JSON can hold, by their names without the underscore."""
         found = {name: getattr(self, f"{name}_") for name in LEARNED if hasattr(self, f"{name}_")}
-        return found if "history" not in found else {**found, "history": kept_history(found["history"])}
+        return {name: kept_history(kept) if name in ("history", "race") else kept for name, kept in found.items()}
 
     def _restore(self, arrays: dict[str, np.ndarray], learned: dict[str, Any]) -> None:
         """The other way round; older files hold less."""

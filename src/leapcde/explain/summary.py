@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from leapcde.data.series import Series
-from leapcde.models.registry import count_parameters
 from leapcde.training.fitted import Calibration, Fitted
 from leapcde.training.history import History
 
@@ -28,7 +27,7 @@ def data_sizes(train: Series, held: Series | None) -> dict[str, Any]:
     return {"train": len(train), "validation": 0 if held is None else len(held), "rows": rows, "observed": round(seen, 4)}
 
 
-def kept_history(rows: list[dict[str, float]]) -> list[dict[str, float]]:
+def kept_history(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The history as a file holds it: without clocks, so that the same training makes the same file."""
     return [{key: value for key, value in row.items() if key not in CLOCKS} for row in rows]
 
@@ -38,14 +37,14 @@ def summary(
     fitted: Fitted,
     *,
     sizes: dict[str, Any] | None = None,
-    history: list[dict[str, float]] | None = None,
+    history: list[dict[str, Any]] | None = None,
     stopped: str = "",
     more: dict[str, str] | None = None,
 ) -> str:
     """Lines with a name each; what is not known, as in older files, is left out."""
-    model = getattr(fitted, "model", None)
-    size = "" if model is None else f", {count_parameters(model):,} parameters"
-    lines = {"model": f"{fitted.name}{size}", "data": _data(fitted, sizes)}
+    several = [f"{weight:.2f} {one.name}" for weight, one in fitted.leaves()]
+    made_of = f" ({', '.join(several)})" if len(several) > 1 else ""
+    lines = {"model": f"{fitted.name}{made_of}, {fitted.parameters:,} parameters", "data": _data(fitted, sizes)}
     if options := ", ".join(f"{key}={value}" for key, value in fitted.options.items()):
         lines["options"] = options
     if history:

@@ -20,6 +20,7 @@ from leapcde.errors import LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.several.members import train_members
 from leapcde.estimators.several.race import candidates
+from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import Fitted
 from leapcde.training.history import History
 from leapcde.training.preprocess import Preprocessor
@@ -31,6 +32,7 @@ def refit(estimator: Estimator, everything: Series, folder: Path | None = None) 
     """Train what an estimator answers with again, on `everything`; with a folder, a killed training goes on from there."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeapWarning)  # said when it was trained first
+        _ = estimator.path_error_  # of data that the model has not seen yet
         estimator._keep(_again(estimator, everything, folder))
 
 
@@ -41,9 +43,9 @@ def _again(estimator: Estimator, everything: Series, folder: Path | None) -> Fit
     chosen = [row["candidate"] for row in estimator.race_ if row["weight"] > 0]
     members = old.members if len(chosen) > 1 and isinstance(old, FittedEnsemble) else (old,)
     params = {one.name: one.params for one in candidates(estimator.task, len(everything))}
-    recipe, classes = old.preprocessor.recipe, old.preprocessor.classes
-    own = Preprocessor.learn(everything, estimator.task, recipe, classes, estimator._ahead(), robust=estimator._robust)
-    own, made = estimator._own(own), []
+    known, robust = (old.preprocessor.recipe, old.preprocessor.classes), not isinstance(estimator.training, TrainConfig)
+    own = Preprocessor.learn(everything, estimator.task, *known, estimator._ahead(), robust=robust)
+    own, made = estimator._completed(own), []
     for name, member in zip(chosen, members, strict=True):
         if isinstance(member, Baseline):
             made.append(refit_baseline(member, everything, own))

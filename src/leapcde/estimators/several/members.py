@@ -57,12 +57,12 @@ def train_members(
     held: Series,
     *,
     checkpoint: Path | None = None,
-    on_epoch: Callable[[dict[str, float]], bool] | None = None,
+    on_epoch: Callable[[dict[str, float]], bool] = lambda row: False,
     fresh: FreshWindows | None = None,
     quiet: bool = True,
 ) -> tuple[Fitted, Trained]:
-    """Train every member in its turn, each from its own checkpoint if there is one."""
-    made = []
+    """Train every member in its turn, each from its own checkpoint if there is one. An `on_epoch` that answers True ends it."""
+    made, ended = [], [False]
     for i, (start, config) in enumerate(starts):
         title = start.name if len(starts) == 1 else f"{start.name} {i + 1}/{len(starts)}"
         with watch_training(title, config.epochs, start.metric, quiet=quiet) as hooks:
@@ -70,10 +70,13 @@ def train_members(
             def follow(row: dict[str, float], shown=hooks.on_epoch) -> bool:
                 if shown is not None:
                     shown(row)
-                return on_epoch is not None and on_epoch(row)
+                ended.append(on_epoch(row))
+                return ended[-1]
 
             told = {"on_step": hooks.on_step, "on_epoch": follow, "fresh": fresh}
             made.append(train_further(start, series, held, config, checkpoint=_checkpoint(checkpoint, i), **told))
+        if ended[-1]:
+            break
     return _together(made)
 
 
