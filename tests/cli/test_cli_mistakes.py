@@ -127,7 +127,7 @@ OPTIONS = {
     "unknown value": (["--target", "label", "--values", "height,heigth"], ("no column 'heigth'",)),
     "target as value": (["--target", "label", "--values", "height,label"], ("'label' is named twice",)),
     "unknown model": (["--target", "label", "--model", "lsmt"], ("no model 'lsmt'; did you mean 'lstm'?", "leap")),
-    "unknown option": (["--target", "label", "-o", "hiden=8"], ("no option 'hiden'", "hidden")),
+    "unknown option": (["--target", "label", "--model", "leap+", "-o", "hiden=8"], ("no option 'hiden'", "hidden")),
     "option without value": (["--target", "label", "-o", "hidden"], ("'hidden'", "name=value")),
     "drop": (["--target", "label", "--drop", "2"], ("drop rate 2",)),
     "interpolation": (["--target", "label", "--interpolation", "cubic"], ("no interpolation 'cubic'", "natural")),

@@ -4,8 +4,8 @@ config.json           which data, which settings; written before the first epoch
 training.safetensors  what a killed training goes on from
 model.safetensors     the estimator, as `leapcde.load` reads it
 result.json           metrics by split, baselines, history
-card.md               the same for people: data, metrics, baselines, calibration, limits
 race.csv              of model "auto": how each candidate did; race/ holds them, and what a killed race goes on from
+card.md               the same for people: data, metrics, baselines, calibration, limits
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from leapcde.training.preprocess import Preprocessor, check_labels
 from leapcde.training.track.callbacks import Callback
 
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
-CARD = "card.md"
 TABLE = "race.csv"
 FINAL = "the model was trained again on all data after the test; the metrics are those of the model before that"
+CARD = "card.md"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
 NEAR = 0.03  # how far from it needs no explanation
 

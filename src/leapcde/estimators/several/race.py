@@ -26,6 +26,7 @@ from leapcde.data.windows import FreshWindows
 from leapcde.ensemble.fitted import FittedEnsemble, restore_fitted
 from leapcde.ensemble.weigh import losses, standard_error, weigh
 from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
+from leapcde.estimators.several.members import member_seeds
 from leapcde.files import json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import plain
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from leapcde.estimators.base import Estimator
 
 FEWEST = 5  # epochs that a first model must have time for; with less it is no use
+LOOKED_AT = 3  # epochs after which it is known how long all of them take
 FOLDER = "race"  # beside the checkpoint
 
 
@@ -61,7 +63,7 @@ class Entry:
 
 
 class _TooLong(Exception):
-    """Raised in the second epoch of a training that will not end in time."""
+    """Raised in an early epoch of a training that will not end in time."""
 
     def __init__(self, epochs: int, seconds: float):
         self.epochs, self.seconds = epochs, seconds  # how many would fit; how long all would take
@@ -90,7 +92,7 @@ def race(
     """Train an estimator: the model that it names, or all candidates if it is to be raced for."""
     if estimator.model != RACE:
         return estimator._train(series, held, checkpoint=checkpoint, callbacks=callbacks, fresh=fresh)
-    _check(estimator)
+    _check(estimator, len(series))
     folder = None if checkpoint is None else checkpoint.with_name(FOLDER)
     told = Callbacks(callbacks)
     course = Course(estimator, series, held, folder, told, fresh)
@@ -243,13 +245,14 @@ class _Clock:
 
     def __init__(self, estimator: Estimator, samples: int, left: float):
         self.began, self.left = time.perf_counter(), left
-        self.all = estimator._config(samples).epochs * estimator.ensemble
+        self.all, self.fastest = estimator._config(samples).epochs * estimator.ensemble, np.inf
 
     def __call__(self, row: dict[str, float]) -> None:
-        if row["epoch"] != 1:
+        self.fastest = min(self.fastest, _seconds(row))  # others compile as they go
+        if row["epoch"] != LOOKED_AT - 1:
             return
-        spent, each = time.perf_counter() - self.began, _seconds(row)
-        seconds = spent + (self.all - 2) * each
+        spent, each = time.perf_counter() - self.began, self.fastest
+        seconds = spent + (self.all - LOOKED_AT) * each
         if seconds > self.left:
             raise _TooLong(int((self.left - spent) / each), seconds)
 
@@ -306,10 +309,13 @@ def race_csv(rows: list[dict[str, Any]]) -> str:
     return pd.DataFrame(rows).to_csv(index=False)
 
 
-def _check(estimator: Estimator) -> None:
+def _check(estimator: Estimator, samples: int) -> None:
+    """Mistakes are told before anything is trained or written."""
     if estimator.options:
         raise InputError("options belong to a model: name it with model=, or leave them out for a race")
     if estimator.warm_start:
         needs_name(estimator, "warm_start")
     if not estimator.time_limit > 0:
         raise InputError(f"time_limit {estimator.time_limit}: give seconds, more than 0")
+    for one in candidates(estimator.task, samples):
+        member_seeds(copy(estimator).set_params(**one.params)._config(samples).seed, estimator.ensemble)
