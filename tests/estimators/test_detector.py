@@ -120,9 +120,7 @@ def test_the_highest_around_by_hand():
     series = as_series([(np.arange(6.0), np.ones((6, 1))), (np.arange(2.0), np.ones((2, 1)))])
     scores = np.array([1.0, 2.0, np.nan, 9.0, 3.0, 1.0, 5.0, 4.0])[:, None]
     found = highest_around(scores, series)[:, 0]
-    np.testing.assert_array_equal(
-        found, [9.0, 9.0, -np.inf, 9.0, 9.0, 9.0, 5.0, 5.0]
-    )
+    np.testing.assert_array_equal(found, [9.0, 9.0, -np.inf, 9.0, 9.0, 9.0, 5.0, 5.0])
 
 
 def test_a_spike_keeps_the_score_that_it_had(detector, spiked):
