@@ -68,8 +68,9 @@ def _metrics(summary: dict[str, Any]) -> str:
 def _calibration(summary: dict[str, Any], fitted: Fitted) -> str:
     test = summary["metrics"]["test"]
     if "ece" in test:
-        learned = getattr(fitted, "calibration", None)
-        scale = "as the model says them" if learned is None else f"temperature {learned.temperature:.3g}"
+        scale = (
+            "no calibration was learned" if fitted.calibration is None else f"temperature {fitted.calibration.temperature:.3g}"
+        )
         text = f"Probabilities differ from frequencies by {test['ece']:.3g} on average on the test part ({scale}); "
         text += f"Brier score {test['brier']:.3g}."
     else:
