@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from leapcde.estimators.classifier import LeapClassifier
     from leapcde.estimators.contract import check_estimator
     from leapcde.estimators.forecaster import LeapForecaster
+    from leapcde.estimators.holes.detector import LeapDetector
+    from leapcde.estimators.holes.imputer import LeapImputer
     from leapcde.estimators.load import load
     from leapcde.estimators.regressor import LeapRegressor
     from leapcde.models.registry import build, register
@@ -29,8 +31,10 @@ RACE = "auto"  # the name of no model: a race of a few; the default of `fit`
 
 _WHERE = {
     "LeapClassifier": "estimators.classifier",
+    "LeapDetector": "estimators.holes.detector",
     "LeapError": "errors",
     "LeapForecaster": "estimators.forecaster",
+    "LeapImputer": "estimators.holes.imputer",
     "LeapRegressor": "estimators.regressor",
     "LeapWarning": "errors",
     "Series": "data.series",
@@ -47,8 +51,10 @@ _WHERE = {
 }
 __all__ = [
     "LeapClassifier",
+    "LeapDetector",
     "LeapError",
     "LeapForecaster",
+    "LeapImputer",
     "LeapRegressor",
     "LeapWarning",
     "Series",

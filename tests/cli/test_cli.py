@@ -161,7 +161,7 @@ def test_explain_goes_into_the_run_by_default(classification):
     answer = leapcde("explain", run)
     assert answer.code == 0 and answer.out.splitlines()[-1] == str(run / "explain" / "explain.html")
     page = explained(run / "explain", [0, 1, 2])
-    assert page.count("Predicted: ") == page.count("(true: ") == 3
+    assert page.count("Predicted: ") == page.count("(probability ") == page.count("; true: ") == 3
 
 
 @pytest.mark.parametrize("task", ["regression", "forecasting"])

@@ -48,7 +48,7 @@ def test_flags_of_fit_are_parameters_of_the_estimators():
     flags = set(inspect.signature(commands.fit).parameters)
     assert flags - FILE_ONLY - {"option"} <= parameters()
     rare = {"optimizer", "weight_decay", "clip", "stop_on", "hide", "spans", "warp", "channel_drop"}  # of TrainConfig
-    rare |= {"in_window", "label_smoothing", "ema", "warmup", "accumulate"}
+    rare |= {"in_window", "label_smoothing", "ema", "warmup", "accumulate", "hide_values"}
     assert parameters() - flags == PYTHON_ONLY | rare
     spelled = {flag for option in COMMANDS["fit"].params for flag in option.opts}
     assert {"--interpolation", "--learning-rate", "--batch-size", "--class-weight", "--intensity", "--option"} <= spelled

@@ -167,7 +167,11 @@ def test_parquet_by_its_short_name(tmp_path):
 @pytest.mark.parametrize(
     "name", ["a.zip", "a.csv.gz", "a.csv.bz2", "a.csv.xz", "a.csv.zst", "a.tar", "a.tar.gz", "a.parquet", "a.pq"]
 )
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04" + bytes(30), GOOD.encode(), gzip.compress(GOOD.encode() * 40)[:60]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"PK\x03\x04" + bytes(30), GOOD.encode(), gzip.compress(GOOD.encode() * 40)[:60]],
+    ids=["empty", "half-a-zip", "text", "half-a-gz"],
+)
 def test_files_that_are_not_what_their_name_says(name, content, tmp_path):
     refuses(put(tmp_path, content, name), f"cannot read {tmp_path / name}")
 

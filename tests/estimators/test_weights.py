@@ -228,10 +228,9 @@ def test_wrong_weights(X, given):
 def test_no_group_is_on_both_sides(count, seed, share):
     rng = np.random.default_rng(seed)
     groups = rng.permutation(np.concatenate([np.arange(count), rng.integers(count, size=3 * count)]))
-    series = replace(as_series(np.ones((len(groups), 2, 1))), ids=groups)
-    labels = rng.integers(2, size=len(groups))
-    for given_labels in (None, labels):
-        left, held = hold_out_groups(series, share, labels=given_labels, seed=seed)
+    series = replace(as_series(np.ones((len(groups), 2, 1)), target=rng.integers(2, size=len(groups))), ids=groups)
+    for by_class in (False, True):
+        left, held = hold_out_groups(series, share, by_class=by_class, seed=seed)
         assert set(left.ids) | set(held.ids) == set(groups) and not set(left.ids) & set(held.ids)
     assert hold_out_groups(series, 0.0)[1] is None
 
@@ -239,9 +238,9 @@ def test_no_group_is_on_both_sides(count, seed, share):
 def test_groups_held_out_have_all_classes():
     """Four of twenty patients are ill at all their visits: some of them are held out, and some are not."""
     patient = np.repeat(np.arange(20), 5)
-    series = replace(as_series(np.ones((100, 2, 1))), ids=patient)
+    series = replace(as_series(np.ones((100, 2, 1)), target=(patient < 4).astype(int)), ids=patient)
     for seed in range(5):
-        left, held = hold_out_groups(series, 0.25, labels=patient < 4, seed=seed)
+        left, held = hold_out_groups(series, 0.25, by_class=True, seed=seed)
         assert (held.ids < 4).any() and (left.ids < 4).any()
 
 

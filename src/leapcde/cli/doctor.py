@@ -24,6 +24,7 @@ EXTRAS = {
     "rocket": ("aeon",),
     "track": ("mlflow-skinny", "sqlalchemy", "alembic", "tensorboard"),
     "bench": ("torch", "torchcde"),
+    "export": ("jax2onnx", "onnxruntime"),
     "docs": ("mkdocs-material", "mkdocstrings"),
 }
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from leapcde.cli.data import data_app
+from leapcde.cli.export import export_app
 from leapcde.cli.fit import fit_app
 from leapcde.cli.options import (
     DataDir,
@@ -35,6 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(fit_app)
+app.add_typer(export_app)
 app.add_typer(data_app, name="data")
 add_commands(app)
 

@@ -46,13 +46,11 @@ def hold_out(
     return series.take(keep), series.take(np.sort(held))
 
 
-def hold_out_groups(
-    series: Series, share: float, *, labels: np.ndarray | None = None, seed: int = 0
-) -> tuple[Series, Series | None]:
+def hold_out_groups(series: Series, share: float, *, by_class: bool = False, seed: int = 0) -> tuple[Series, Series | None]:
     """(what is left, what is held out), without a group on both sides; ids are the groups.
 
     Of some random choices of groups, that with the nearest to the share asked for of all samples, and of each class
-    where `labels` are given.
+    if `by_class`.
 
     >>> from dataclasses import replace
     >>> from leapcde.data.read import as_series
@@ -67,7 +65,8 @@ def hold_out_groups(
     names, group = np.unique(np.asarray(series.ids), return_inverse=True)
     if len(names) < 2:
         raise InputError(f"groups: all samples are of one group ({names[0]}), so none can be held out; give no groups")
-    classes = np.zeros(len(series), int) if labels is None else np.unique(labels, return_inverse=True)[1].reshape(-1)
+    labels = np.asarray(series.target) if by_class else np.zeros(len(series))
+    classes = np.unique(labels, return_inverse=True)[1].reshape(-1)
     count = np.zeros((len(names), classes.max() + 1))
     np.add.at(count, (group, classes), 1)
     generator, size = np.random.default_rng(seed), max(1, min(round(share * len(names)), len(names) - 1))

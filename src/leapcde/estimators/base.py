@@ -24,6 +24,7 @@ from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
 from leapcde.data.series import Series, counting
 from leapcde.data.split import Divided, hold_out, hold_out_groups
+from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.several.members import Start, fresh_members, known_members, train_members
@@ -145,7 +146,8 @@ class Estimator(LooksInside, BaseEstimator):
         """What trains, what chooses the weights, and what calibrates intervals."""
         series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self._check_target(series)
-        calibration, part = None, self._hold_out if groups is None else self._hold_out_groups
+        whole = lambda *of, seed: hold_out_groups(*of, by_class=self.task == "classification", seed=seed)
+        calibration, part = None, self._hold_out if groups is None else whole
         if self._calibration():
             series, calibration = part(series, self._calibration(), seed=1)
         if validation is None:
@@ -160,7 +162,7 @@ class Estimator(LooksInside, BaseEstimator):
         weight = given[2] if len(given) == 3 else None
         return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
-    def _train(self, series: Series, held: Series | None, **how: Any) -> None:
+    def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
         """Train what `model` names, on series that are read and split."""
         starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self._learn(starts, series, held, **how)
@@ -175,9 +177,8 @@ class Estimator(LooksInside, BaseEstimator):
         options = self._options(series, recipe, config.batch_size)
         given = tuple(np.asarray([] if classes is None else classes).tolist())
         settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-        robust = not isinstance(self.training, TrainConfig)
-        start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=robust)
-        start = replace(start, preprocessor=self._completed(start.preprocessor))
+        start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=self._robust)
+        start = replace(start, preprocessor=self._own(start.preprocessor))
         return fresh_members(start, self._weighted(config, start.preprocessor, series), self.ensemble)
 
     def _learn(
@@ -186,10 +187,11 @@ class Estimator(LooksInside, BaseEstimator):
         series: Series,
         held: Series | None,
         *,
+        checkpoint: Path | None = None,
         callbacks: Sequence[Any] = (),
-        **more,
+        fresh: FreshWindows | None = None,
     ) -> None:
-        (start, config), told = starts[0], Callbacks(callbacks)
+        told, (start, config) = Callbacks(callbacks), starts[0]
         self.sizes_ = data_sizes(series, held)
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
@@ -200,8 +202,9 @@ class Estimator(LooksInside, BaseEstimator):
         told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
         if self.verbose:
             auto.tell_cost(start.name, start.model, series.lengths, config)
+        more = {"checkpoint": checkpoint, "on_epoch": told.on_epoch, "fresh": fresh, "quiet": not self.verbose}
         with told.told_of_failure():
-            self._keep(*train_members(starts, series, held, on_epoch=told.on_epoch, quiet=not self.verbose, **more))
+            self._keep(*train_members(starts, series, held, **more))
         told.on_end({"stopped": self.stopped_, "failed": False, "best": History(self.history_).best(start.metric)})
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
@@ -225,7 +228,12 @@ class Estimator(LooksInside, BaseEstimator):
             raise InputError(f"training: no setting {name!r}; {known}it takes the fields of leapcde.TrainConfig")
         return TrainConfig(**{**settings, **mine, **given})
 
-    def _completed(self, preprocessor: Preprocessor) -> Preprocessor:
+    @property
+    def _robust(self) -> bool:
+        """Whether wild values are kept out of the scale: not where every setting is given, as for the paper's records."""
+        return not isinstance(self.training, TrainConfig)
+
+    def _own(self, preprocessor: Preprocessor) -> Preprocessor:
         """What was learned of the training data, with what only the estimator knows."""
         return preprocessor
 
@@ -254,8 +262,8 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _columns(self) -> Columns:
         """Which column of a table is what."""
-        lists = tuple(self.values or ()), tuple(self.static or ())
-        return Columns(self.id, self.time, one_or_several(getattr(self, "target", None)), *lists)
+        target = one_or_several(getattr(self, "target", None))
+        return Columns(self.id, self.time, target, tuple(self.values or ()), tuple(self.static or ()))
 
     def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
         """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
@@ -291,9 +299,6 @@ class Estimator(LooksInside, BaseEstimator):
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, by_id=True, seed=seed)
 
-    def _hold_out_groups(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
-        return hold_out_groups(series, share, labels=series.target if self.task == "classification" else None, seed=seed)
-
     def _calibration(self) -> float:
         return getattr(self, "calibration", 0.0)
 
@@ -310,8 +315,7 @@ class Estimator(LooksInside, BaseEstimator):
 
     def predict(self, X) -> np.ndarray:
         """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
-        series = self._new_series(X)
-        return self.fitted_.predict(series)
+        return self.fitted_.predict(self._new_series(X))
 
     def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals around predictions that are there already, of this series."""
@@ -348,12 +352,6 @@ class Estimator(LooksInside, BaseEstimator):
     def _score(self, series: Series) -> float: ...
 
     # Keeping ------------------------------------------------------------------------------------------------------
-
-    def __getstate__(self):
-        """No data goes into a pickle: what is made of it is made first."""
-        if hasattr(self, "fitted_"):
-            _ = self.path_error_
-        return super().__getstate__()
 
     def save(self, path: Path | str) -> None:
         """Write everything into one safetensors file, which `leapcde.load` reads on any device."""

@@ -177,7 +177,7 @@ class LeapClassifier(Estimator):
         kind = type_of_target(series.target)
         if kind.startswith("multilabel") or kind.endswith("multioutput"):
             shape = (
-                f"Unknown label type: {kind}. y has shape {np.asarray(series.target).shape}; LeapClassifier knows one class a sample"
+                f"Unknown label type: {kind}. y has shape {np.asarray(series.target).shape}; one class a sample is known here"
             )
             raise InputError(f"{shape}: fit one for each label, or scikit-learn's MultiOutputClassifier(LeapClassifier())")
         if kind not in ("binary", "multiclass"):

@@ -5,6 +5,7 @@ training.safetensors  what a killed training goes on from
 model.safetensors     the estimator, as `leapcde.load` reads it
 result.json           metrics by split, baselines, history
 race.csv              of model "auto": how each candidate did; race/ holds them, and what a killed race goes on from
+card.md               the same for people: data, metrics, baselines, calibration, limits
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from leapcde import RACE
+from leapcde import RACE, __version__
 from leapcde.baselines.fitted import KINDS, fit_baselines
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.series import Series, join
 from leapcde.errors import CheckpointError, InputError, LeapWarning
 from leapcde.estimators.base import Estimator
+from leapcde.estimators.export.card import card_text
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
 from leapcde.estimators.several.final import refit
@@ -37,6 +39,7 @@ from leapcde.training.track.callbacks import Callback
 CONFIG, MODEL, TRAINING, RESULT = "config.json", "model.safetensors", "training.safetensors", "result.json"
 TABLE = "race.csv"
 FINAL = "the model was trained again on all data after the test; the metrics are those of the model before that"
+CARD = "card.md"
 COVERAGE = 0.9  # of the intervals whose coverage of the test data is told
 NEAR = 0.03  # how far from it needs no explanation
 
@@ -75,8 +78,8 @@ def run(
     *,
     request: DataRequest | None = None,
     folder: Path | None = None,
-    final: bool = False,
     callbacks: Sequence[Any] = (),
+    final: bool = False,
 ) -> Result:
     """Train an estimator, judge it on the validation and the test data, and keep everything in a folder.
 
@@ -90,10 +93,10 @@ def run(
         How to find the same data again; it becomes part of what the folder is bound to.
     folder : Path, optional
         A run that is there already goes on from where it was, if it has the same data and settings.
-    final : bool
-        Train what is kept again on all data after the test. The numbers stay those of the test.
     callbacks : sequence, optional
         See `Estimator.fit`.
+    final : bool
+        Train what is kept again on all data after the test. The numbers stay those of the test.
 
     Returns
     -------
@@ -117,7 +120,9 @@ def run(
         refit(estimator, join(list(data.parts.values())), folder)
     if folder is not None:
         estimator.save(folder / MODEL)
-        write_text(folder / RESULT, json_text(_summary(folder, result, data), indent=2))
+        summary = _summary(folder, result, data)
+        write_text(folder / RESULT, json_text(summary, indent=2))
+        write_text(folder / CARD, card_text(summary, estimator.fitted_, __version__))
         if result.race is not None:
             write_text(folder / TABLE, race_csv(result.race))
     return result

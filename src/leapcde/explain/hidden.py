@@ -43,11 +43,16 @@ def hidden_errors(fitted: Fitted, series: Series, *, share: float = 0.3, seed: i
     return {name: float(np.nanmean((path - wanted) ** 2)) for name, path in found.items()}
 
 
-def hide_rows(series: Series, share: float, seed: int) -> tuple[Series, np.ndarray, np.ndarray]:
-    """The series without some rows, the times of these rows (sample, row) and what was observed then, NaN where nothing was."""
+def hide_rows(series: Series, share: float, seed: int, *, what: str = "rows") -> tuple[Series, np.ndarray, np.ndarray]:
+    """The series without some rows, the times of these rows (sample, row) and what was hidden then, NaN where nothing was.
+
+    `what="values"` hides single observations of rows instead.
+    """
     there = np.asarray(~np.isnan(series.values).all(1))
     rows = [start + np.flatnonzero(there[start:end])[1:-1] for start, end in pairwise(series.offsets)]
-    chance = np.random.default_rng(seed).random(len(series.times)) < share
+    width = 1 if what == "rows" else series.values.shape[1]
+    gone = (np.random.default_rng(seed).random((len(series.times), width)) < share) & ~np.isnan(series.values)
+    chance = np.asarray(gone.any(1))
     rows = [inner[chance[inner]] for inner in rows]
     most = max(map(len, rows), default=0)
     if not most:
@@ -56,8 +61,8 @@ def hide_rows(series: Series, share: float, seed: int) -> tuple[Series, np.ndarr
     times = np.repeat(series.times[series.offsets[:-1], None], most, 1)  # filled up with the start, where nothing is asked
     truth = np.full((len(series), most, values.shape[1]), np.nan)
     for i, row in enumerate(rows):
-        times[i, : len(row)], truth[i, : len(row)] = series.times[row], values[row]
-        values[row] = np.nan
+        times[i, : len(row)], truth[i, : len(row)] = series.times[row], np.where(gone[row], values[row], np.nan)
+        values[row] = np.where(gone[row], np.nan, values[row])
     return replace(series, values=values), times, truth
 
 

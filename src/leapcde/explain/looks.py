@@ -98,3 +98,9 @@ class LooksInside(ABC):
         conformal, holes = getattr(self, "conformal_", None), in_words(self.path_error_)
         found = {} if conformal is None else {"intervals": f"from errors on {len(conformal.errors)} samples"}
         return {**found, "holes": holes} if holes else found
+
+    def __getstate__(self):
+        """No data goes into a pickle: what is made of it is made first."""
+        if hasattr(self, "fitted_"):
+            _ = self.path_error_
+        return super().__getstate__()

@@ -30,9 +30,10 @@ class Augment:
     warp: float = 0.0  # how unevenly time may run
     channel_drop: float = 0.0  # share of channels of which a sample shows nothing
     recipe: Recipe = field(default_factory=Recipe)  # of X
+    hide_values: float = 0.0  # up to so large a share of each sample's single observations is hidden, besides its rows
 
     def __call__(self, batch: Batch, key) -> Batch:
-        if not (self.hide or self.spans or self.warp or self.channel_drop):
+        if not (self.hide or self.spans or self.warp or self.channel_drop or self.hide_values):
             return batch
         obs, (a, b, c) = batch.obs, jax.random.split(key, 3)
         if self.warp:
@@ -42,6 +43,8 @@ class Augment:
         seen = obs
         if self.hide or self.spans:
             seen = masked(obs, obs.mask * visible(obs, self.hide, self.spans, c))
+        if self.hide_values:
+            seen = masked(seen, thinned(seen.mask, self.hide_values, jax.random.fold_in(c, 1)))
         return Batch(seen, self.recipe.path(seen), Hidden(obs.values, obs.mask - seen.mask))
 
 
@@ -65,6 +68,13 @@ def visible(obs: Padded, rows: float, spans: float, key):
     first, last = jnp.argmax(there, 1), N - 1 - jnp.argmax(there[:, ::-1], 1)
     stays = (jnp.arange(N) == first[:, None]) | (jnp.arange(N) == last[:, None])
     return (seen | stays)[..., None].astype(obs.mask.dtype)
+
+
+def thinned(mask, most: float, key):
+    """The mask without up to so large a share of each sample's single observations."""
+    a, b = jax.random.split(key)
+    share = most * jax.random.uniform(a, (len(mask), 1, 1))
+    return mask * (jax.random.uniform(b, mask.shape) >= share)
 
 
 def warped(times, most: float, key):

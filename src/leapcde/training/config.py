@@ -39,6 +39,7 @@ class TrainConfig:
     ema: float = 0.0  # the weights that are validated and kept are averages over about 1 / (1 − ema) steps
     warmup: float = 0.0  # epochs in which the learning rate rises from 0
     accumulate: int = 1  # equal parts of a step's samples whose gradients are averaged: less memory, the same step
+    hide_values: float = 0.0  # and up to so large a share of its single observations
     seed: int = 0
 
     def __post_init__(self):
@@ -63,7 +64,7 @@ class TrainConfig:
             raise InputError("weight_penalty and weight_decay must not be negative, clip must be positive or None")
         if not 0 <= self.noise < np.inf:
             raise InputError(f"noise {self.noise}: give a number that is not negative")
-        shares = ("hide", "spans", "channel_drop", "label_smoothing", "ema")
+        shares = ("hide", "spans", "channel_drop", "label_smoothing", "ema", "hide_values")
         if not all(0 <= getattr(self, name) < 1 for name in shares):
             raise InputError(f"{', '.join(shares)}: each must be a share from 0 up to, but not including, 1")
         if not all(0 <= number < np.inf for number in (self.warp, self.in_window, self.warmup)) or self.accumulate < 1:
@@ -98,7 +99,7 @@ LATER = {
     "channel_drop": 0.0,
     "in_window": 0.0,
 }  # and their neutral values
-LATER |= {"label_smoothing": 0.0, "ema": 0.0, "warmup": 0.0, "accumulate": 1}
+LATER |= {"label_smoothing": 0.0, "ema": 0.0, "warmup": 0.0, "accumulate": 1, "hide_values": 0.0}
 
 
 def plain(value: Any) -> Any:

@@ -27,8 +27,10 @@ PLUS_TRAINING = {  # of LEAP+, by task, from trials on validation data of classe
     "classification": {**PLUS_ANY, "hide": 0.3, "warp": 0.2, "channel_drop": 0.1},
     "regression": {**PLUS_ANY, "hide": 0.3},  # unwarped: a number may depend on when
     "forecasting": {**PLUS_ANY, "hide": 0.2, "warmup": 1.0},
+    "imputation": {**PLUS_ANY, "hide": 0.5, "hide_values": 0.1},
 }
 PLUS_UPDATES = 4000  # of forecasts from many windows, which go on learning where others have learned all they can
+PATH_UPDATES = 6000  # of a path alone, whose steps cost little
 LONG = 20.0  # seconds of training from which a person wants to know before
 
 
@@ -61,7 +63,9 @@ def model_options(
 
 
 def _plus_options(lengths: np.ndarray, task: str) -> dict[str, Any]:
-    """Options of LEAP+: knots where rows are many; forecasts of few windows start as the linear rollout."""
+    """Options of LEAP+: knots where rows are many; forecasts of few windows start as the linear rollout; holes need no z."""
+    if task == "imputation":
+        return {"hidden": 1, "depth": 1, "kernel": 1}
     knots = {"knots": PLUS_KNOTS if lengths.max() > PLUS_ROWS else 0}
     if task != "forecasting":
         return knots
@@ -91,6 +95,9 @@ def training_options(samples: int, task: str, model: str = "leap") -> dict[str, 
 
 def _plus_training(samples: int, task: str, steps: int) -> dict[str, Any]:
     own = PLUS_TRAINING[task]
+    if task == "imputation":
+        epochs = int(np.clip(PATH_UPDATES // steps, 20, 300))
+        return {**own, "epochs": epochs, "patience": max(8, epochs // 4)}
     if task != "forecasting":
         return own
     if samples < PLUS_FEW:

@@ -271,6 +271,8 @@ class FittedModel(Fitted):
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
         before = {"time_span": None} if "revision" not in about and "time_span" in options_of(about["model"]) else {}
         options = {**before, **about["options"]}
+        if about["model"] == "leap+":  # whose path was not a part of its own at first
+            arrays = {key.replace("model/.m.", "model/.Y.m."): array for key, array in arrays.items()}
         empty = eqx.filter_eval_shape(lambda: build(about["model"], preprocessor.spec, **options))
         return cls(preprocessor, restore("model", empty, arrays, path), about["model"], options, calibration)
 

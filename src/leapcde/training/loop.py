@@ -51,6 +51,7 @@ def fit(
     on_epoch: Callable[[dict[str, float]], Any] | None = None,  # True ends training
     on_step: Callable[[int, int], None] | None = None,
     checkpoint: Path | None = None,
+    validate: Callable[[Model], dict[str, float]] | None = None,  # what judges weights instead of predictions
     renewed: Callable[[int], list[Bucket]] | None = None,
 ) -> Trained:
     """Train, choosing weights by `metric` on the validation data. With `checkpoint`, go on from it if it is there.
@@ -75,7 +76,8 @@ def fit(
                 stopped = _give_up(config, history)
             continue
         state = new
-        row.update(_validate(eqx.combine(state.kept, step.static), task, validation, step.weights))
+        current = eqx.combine(state.kept, step.static)
+        row.update(_validate(current, task, validation, step.weights) if validate is None else validate(current))
         row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
         history.rows.append(row)
         if history.best(metric) is row:

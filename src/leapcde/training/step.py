@@ -34,7 +34,12 @@ class State(NamedTuple):
 
 
 def task_loss(task: str, prediction, target, weights=None, smoothing: float = 0.0, each=None):
-    """L_task: cross-entropy for classes, mean squared error for numbers; `each` is the weight of each sample."""
+    """L_task: cross-entropy for classes, mean squared error for numbers; `each` is the weight of each sample.
+
+    Nothing where the path is all there is to learn.
+    """
+    if task == "imputation":
+        return jnp.zeros(())
     if task == "classification":
         return cross_entropy(prediction, target, weights, smoothing, each)
     return mean_squared_error(prediction, target, each)
@@ -113,7 +118,7 @@ def make_step(model: Model, task: str, train: list[Bucket], config: TrainConfig,
         noise=config.noise,
         optimiser=optimiser,
         weights=class_weights(task, train, config),
-        augment=Augment(config.hide, config.spans, config.warp, config.channel_drop, recipe or Recipe()),
+        augment=Augment(config.hide, config.spans, config.warp, config.channel_drop, recipe or Recipe(), config.hide_values),
         in_window=config.in_window,
         smoothing=config.label_smoothing,
         ema=config.ema,

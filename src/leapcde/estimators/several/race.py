@@ -95,13 +95,12 @@ def race(
         return estimator._train(series, held, checkpoint=checkpoint, callbacks=callbacks, fresh=fresh)
     _check(estimator, len(series))
     folder = None if checkpoint is None else checkpoint.with_name(FOLDER)
-    told_of = Callbacks(callbacks)
-    course = Course(estimator, series, held, folder, told_of, fresh)
-    told_of.on_start(course.settings())
-    with told_of.told_of_failure():
+    told = Callbacks(callbacks)
+    course = Course(estimator, series, held, folder, told, fresh)
+    told.on_start(course.settings())
+    with told.told_of_failure():
         _decide(estimator, held, course.run())
-    estimator.sizes_ = data_sizes(series, held)
-    told_of.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
+    told.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
     return None
 
 
@@ -114,18 +113,17 @@ class Course:
         series: Series,
         held: Series | None,
         folder: Path | None,
-        told_of: Callbacks,
+        told: Callbacks,
         fresh: FreshWindows | None,
     ):
         self.estimator, self.series, self.held, self.folder = estimator, series, held, folder
-        self.told_of, self.fresh, self.ended = told_of, fresh, False
+        self.told, self.fresh = told, fresh
         self.used = 0.0  # seconds, those of an earlier start included
         recipe = Recipe(estimator.interpolation, intensity=estimator.intensity)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeapWarning)  # the first model will say it
-            robust = not isinstance(estimator.training, TrainConfig)
-            found = Preprocessor.learn(series, estimator.task, recipe, (), estimator._ahead(), robust=robust)
-        self.preprocessor = estimator._completed(found)
+            found = Preprocessor.learn(series, estimator.task, recipe, (), estimator._ahead(), robust=estimator._robust)
+        self.preprocessor = estimator._own(found)
         if held is not None:
             self.preprocessor.encode_target(np.asarray(held.target))
 
@@ -200,8 +198,7 @@ class Course:
         def follow(row: dict[str, float]) -> bool:
             if clock is not None:
                 clock(row)
-            self.ended = self.told_of.on_epoch(row)
-            return self.ended
+            return self.told.on_epoch(row)
 
         with warnings.catch_warnings():
             if not first:

@@ -1,0 +1,1 @@
+"""Trained models for places without leapcde: as a pure function, as StableHLO, as ONNX."""
