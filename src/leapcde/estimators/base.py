@@ -165,7 +165,7 @@ class Estimator(LooksInside, BaseEstimator):
     def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
         """Train what `model` names, on series that are read and split."""
         starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(starts, series, held, **how)
+        self._learn(starts, series, held, **hooks)
         self._settle(starts[0][1], held)
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> list[Start]:

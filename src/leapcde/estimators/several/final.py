@@ -20,7 +20,6 @@ from leapcde.errors import LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.several.members import train_members
 from leapcde.estimators.several.race import candidates
-from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import Fitted
 from leapcde.training.history import History
 from leapcde.training.preprocess import Preprocessor

@@ -70,7 +70,8 @@ def train_members(
             def follow(row: dict[str, float], shown=hooks.on_epoch) -> bool:
                 if shown is not None:
                     shown(row)
-                return on_epoch is not None and on_epoch(row)
+                ended.append(on_epoch is not None and on_epoch(row))
+                return ended[-1]
 
             told = {"on_step": hooks.on_step, "on_epoch": follow, "fresh": fresh}
             made.append(train_further(start, series, held, config, checkpoint=_checkpoint(checkpoint, i), **told))

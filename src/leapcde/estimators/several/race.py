@@ -30,7 +30,7 @@ from leapcde.estimators.several.members import member_seeds
 from leapcde.explain.summary import data_sizes
 from leapcde.files import json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
-from leapcde.training.config import TrainConfig, plain
+from leapcde.training.config import plain
 from leapcde.training.defaults import told
 from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
@@ -100,6 +100,7 @@ def race(
     told.on_start(course.settings())
     with told.told_of_failure():
         _decide(estimator, held, course.run())
+    estimator.sizes_ = data_sizes(series, held)
     told.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
     return None
 
@@ -117,7 +118,7 @@ class Course:
         fresh: FreshWindows | None,
     ):
         self.estimator, self.series, self.held, self.folder = estimator, series, held, folder
-        self.told, self.fresh = told, fresh
+        self.told, self.fresh, self.ended = told, fresh, False
         self.used = 0.0  # seconds, those of an earlier start included
         recipe = Recipe(estimator.interpolation, intensity=estimator.intensity)
         with warnings.catch_warnings():
@@ -198,7 +199,8 @@ class Course:
         def follow(row: dict[str, float]) -> bool:
             if clock is not None:
                 clock(row)
-            return self.told.on_epoch(row)
+            self.ended = self.told.on_epoch(row)
+            return self.ended
 
         with warnings.catch_warnings():
             if not first:
