@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from command import COLUMNS, LEAP, SMALL, Answer, fails, leapcde
 from leapcde import DEFAULT_MODEL
+from leapcde.baselines.fitted import baselines_for
 from leapcde.cli.main import app
 from leapcde.datasets import hopper
 from leapcde.estimators.load import load
@@ -64,7 +65,7 @@ def test_classification(classification, place, table, tmp_path):
     assert trained["run"] == str(run) and trained["metric"] == "auroc" and trained["parameters"] > 0
     assert sorted(p.name for p in run.iterdir()) == ["config.json", "model.safetensors", "result.json", "training.safetensors"]
     found = leapcde("evaluate", run, "--json").json
-    assert found["test"] == trained["test"] and set(found) == {"test", "class-prior", "logistic-regression", "boosted-trees"}
+    assert found["test"] == trained["test"] and set(found) == {"test", *baselines_for("classification")}
     new = table.drop(columns="label").sample(frac=1, random_state=0)  # no target, other columns, any order
     new.to_csv("new.csv", index=False)
     rows = leapcde("predict", run, "new.csv", "--json").json["predictions"]
@@ -87,7 +88,7 @@ def test_regression(regression, place):
     printed = leapcde("evaluate", run)
     for numbers in (result["metrics"]["test"], *(of["test"] for of in result["baselines"].values())):
         assert f"{numbers['mse']:.4f}" in printed.out
-    assert set(result["baselines"]) == {"mean", "ridge", "boosted-trees"}
+    assert set(result["baselines"]) == set(baselines_for("regression"))
     wrote = leapcde("predict", run, place / "falls.csv", "--out", "deep/er/out.csv")
     assert (wrote.code, wrote.out) == (0, "") and "60 predictions" in wrote.err
     assert leapcde("predict", run, place / "falls.csv", "--out", "again.csv", "-q") == (0, "", "")

@@ -11,6 +11,7 @@ from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 from sklearn.multioutput import MultiOutputClassifier
 
 from command import COLUMNS, SMALL, fails, leapcde
+from leapcde.baselines.fitted import baselines_for
 from leapcde.data.read import as_series, from_table
 from leapcde.data.table_file import guess_task
 from leapcde.errors import InputError
@@ -132,7 +133,7 @@ def test_command(table, tmp_path):
     fit = ["fit", tmp_path / "falls.csv", *COLUMNS, *target, "--model", "gru", *SMALL[:-4]]
     found = leapcde(*fit, "--out", tmp_path / "run", "--json").json
     assert set(found["test"]) == {"mse", "mae", "mse(later)", "mae(later)", "mse(sooner)", "mae(sooner)"}
-    assert set(found["baselines"]) == {"mean", "ridge", "boosted-trees"}
+    assert set(found["baselines"]) == set(baselines_for("regression"))
     for name, of in found["baselines"].items():
         assert set(of["test"]) == set(found["test"]), name
     assert found["baselines"]["ridge"]["test"]["mse(sooner)"] < found["baselines"]["mean"]["test"]["mse(sooner)"]

@@ -161,10 +161,10 @@ class Estimator(LooksInside, BaseEstimator):
         weight = given[2] if len(given) == 3 else None
         return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
-    def _train(self, series: Series, held: Series | None, **how: Any) -> None:
+    def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
         """Train what `model` names, on series that are read and split."""
         starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
-        self._learn(starts, series, held, **how)
+        self._learn(starts, series, held, **hooks)
         self._settle(starts[0][1], held)
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> list[Start]:
@@ -176,9 +176,8 @@ class Estimator(LooksInside, BaseEstimator):
         options = self._options(series, recipe, config.batch_size)
         given = tuple(np.asarray([] if classes is None else classes).tolist())
         settings = {"task": self.task, "model": self.model, "options": options, "recipe": recipe, "seed": config.seed}
-        robust = not isinstance(self.training, TrainConfig)
-        start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=robust)
-        start = replace(start, preprocessor=self._completed(start.preprocessor))
+        start = new_model(series, **settings, classes=given, ahead=self._ahead(), robust=self._robust)
+        start = replace(start, preprocessor=self._own(start.preprocessor))
         return fresh_members(start, self._weighted(config, start.preprocessor, series), self.ensemble)
 
     def _learn(
@@ -187,10 +186,11 @@ class Estimator(LooksInside, BaseEstimator):
         series: Series,
         held: Series | None,
         *,
+        checkpoint: Path | None = None,
         callbacks: Sequence[Any] = (),
-        **more,
+        fresh: FreshWindows | None = None,
     ) -> None:
-        (start, config), told = starts[0], Callbacks(callbacks)
+        told, (start, config) = Callbacks(callbacks), starts[0]
         self.sizes_ = data_sizes(series, held)
         if held is None and self.validation:
             message = f"{len(series)} samples are too few to hold any out: weights are chosen on the training data"
@@ -201,8 +201,9 @@ class Estimator(LooksInside, BaseEstimator):
         told.on_start({"options": start.options, "recipe": start.preprocessor.recipe.to_json(), "train": train})
         if self.verbose:
             auto.tell_cost(start.name, start.model, series.lengths, config)
+        more = {"checkpoint": checkpoint, "on_epoch": told.on_epoch, "fresh": fresh, "quiet": not self.verbose}
         with told.told_of_failure():
-            self._keep(*train_members(starts, series, held, on_epoch=told.on_epoch, quiet=not self.verbose, **more))
+            self._keep(*train_members(starts, series, held, **more))
         told.on_end({"stopped": self.stopped_, "failed": False, "best": History(self.history_).best(start.metric)})
 
     def _options(self, series: Series, recipe: Recipe, batch_size: int) -> dict[str, Any]:
@@ -226,7 +227,12 @@ class Estimator(LooksInside, BaseEstimator):
             raise InputError(f"training: no setting {name!r}; {known}it takes the fields of leapcde.TrainConfig")
         return TrainConfig(**{**settings, **mine, **given})
 
-    def _completed(self, preprocessor: Preprocessor) -> Preprocessor:
+    @property
+    def _robust(self) -> bool:
+        """Whether wild values are kept out of the scale: not where every setting is given, as for the paper's records."""
+        return not isinstance(self.training, TrainConfig)
+
+    def _own(self, preprocessor: Preprocessor) -> Preprocessor:
         """What was learned of the training data, with what only the estimator knows."""
         return preprocessor
 

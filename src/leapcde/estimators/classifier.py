@@ -176,8 +176,9 @@ class LeapClassifier(Estimator):
     def _check_target(self, series: Series) -> None:
         kind = type_of_target(series.target)
         if kind.startswith("multilabel") or kind.endswith("multioutput"):
-            found = np.asarray(series.target).shape
-            shape = f"Unknown label type: {kind}. y has shape {found}; LeapClassifier knows one class a sample"
+            shape = (
+                f"Unknown label type: {kind}. y has shape {np.asarray(series.target).shape}; one class a sample is known here"
+            )
             raise InputError(f"{shape}: fit one for each label, or scikit-learn's MultiOutputClassifier(LeapClassifier())")
         if kind not in ("binary", "multiclass"):
             raise InputError(f"Unknown label type: {kind}. Classes are text or whole numbers; use LeapRegressor for numbers")

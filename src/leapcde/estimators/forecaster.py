@@ -220,7 +220,7 @@ class LeapForecaster(Estimator):
     def _columns(self) -> Columns:
         return Columns(self.id, self.time, None, tuple(self.values or ()), tuple(self.static or ()))  # its targets are channels
 
-    def _completed(self, preprocessor: Preprocessor) -> Preprocessor:
+    def _own(self, preprocessor: Preprocessor) -> Preprocessor:
         return replace(preprocessor, targets=self._roles(preprocessor.channels)[0])
 
     def _read(self, X, y=None, **more) -> Series:

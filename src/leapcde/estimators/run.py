@@ -78,8 +78,8 @@ def run(
     *,
     request: DataRequest | None = None,
     folder: Path | None = None,
-    final: bool = False,
     callbacks: Sequence[Any] = (),
+    final: bool = False,
 ) -> Result:
     """Train an estimator, judge it on the validation and the test data, and keep everything in a folder.
 
@@ -93,10 +93,10 @@ def run(
         How to find the same data again; it becomes part of what the folder is bound to.
     folder : Path, optional
         A run that is there already goes on from where it was, if it has the same data and settings.
-    final : bool
-        Train what is kept again on all data after the test. The numbers stay those of the test.
     callbacks : sequence, optional
         See `Estimator.fit`.
+    final : bool
+        Train what is kept again on all data after the test. The numbers stay those of the test.
 
     Returns
     -------

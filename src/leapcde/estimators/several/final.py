@@ -20,7 +20,6 @@ from leapcde.errors import LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.several.members import train_members
 from leapcde.estimators.several.race import candidates
-from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import Fitted
 from leapcde.training.history import History
 from leapcde.training.preprocess import Preprocessor
@@ -43,9 +42,9 @@ def _again(estimator: Estimator, everything: Series, folder: Path | None) -> Fit
     chosen = [row["candidate"] for row in estimator.race_ if row["weight"] > 0]
     members = old.members if len(chosen) > 1 and isinstance(old, FittedEnsemble) else (old,)
     params = {one.name: one.params for one in candidates(estimator.task, len(everything))}
-    known, robust = (old.preprocessor.recipe, old.preprocessor.classes), not isinstance(estimator.training, TrainConfig)
-    own = Preprocessor.learn(everything, estimator.task, *known, estimator._ahead(), robust=robust)
-    own, made = estimator._completed(own), []
+    recipe, classes = old.preprocessor.recipe, old.preprocessor.classes
+    own = Preprocessor.learn(everything, estimator.task, recipe, classes, estimator._ahead(), robust=estimator._robust)
+    own, made = estimator._own(own), []
     for name, member in zip(chosen, members, strict=True):
         if isinstance(member, Baseline):
             made.append(refit_baseline(member, everything, own))

@@ -57,7 +57,7 @@ def train_members(
     held: Series,
     *,
     checkpoint: Path | None = None,
-    on_epoch: Callable[[dict[str, float]], bool] = lambda row: False,
+    on_epoch: Callable[[dict[str, float]], bool] | None = None,
     fresh: FreshWindows | None = None,
     quiet: bool = True,
 ) -> tuple[Fitted, Trained]:
@@ -70,7 +70,7 @@ def train_members(
             def follow(row: dict[str, float], shown=hooks.on_epoch) -> bool:
                 if shown is not None:
                     shown(row)
-                ended.append(on_epoch(row))
+                ended.append(on_epoch is not None and on_epoch(row))
                 return ended[-1]
 
             told = {"on_step": hooks.on_step, "on_epoch": follow, "fresh": fresh}

@@ -30,7 +30,7 @@ from leapcde.estimators.several.members import member_seeds
 from leapcde.explain.summary import data_sizes
 from leapcde.files import json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
-from leapcde.training.config import TrainConfig, plain
+from leapcde.training.config import plain
 from leapcde.training.defaults import told
 from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
@@ -95,13 +95,13 @@ def race(
         return estimator._train(series, held, checkpoint=checkpoint, callbacks=callbacks, fresh=fresh)
     _check(estimator, len(series))
     folder = None if checkpoint is None else checkpoint.with_name(FOLDER)
-    told_of = Callbacks(callbacks)
-    course = Course(estimator, series, held, folder, told_of, fresh)
-    told_of.on_start(course.settings())
-    with told_of.told_of_failure():
+    told = Callbacks(callbacks)
+    course = Course(estimator, series, held, folder, told, fresh)
+    told.on_start(course.settings())
+    with told.told_of_failure():
         _decide(estimator, held, course.run())
     estimator.sizes_ = data_sizes(series, held)
-    told_of.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
+    told.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
     return None
 
 
@@ -114,18 +114,17 @@ class Course:
         series: Series,
         held: Series | None,
         folder: Path | None,
-        told_of: Callbacks,
+        told: Callbacks,
         fresh: FreshWindows | None,
     ):
         self.estimator, self.series, self.held, self.folder = estimator, series, held, folder
-        self.told_of, self.fresh, self.ended = told_of, fresh, False
+        self.told, self.fresh, self.ended = told, fresh, False
         self.used = 0.0  # seconds, those of an earlier start included
         recipe = Recipe(estimator.interpolation, intensity=estimator.intensity)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeapWarning)  # the first model will say it
-            robust = not isinstance(estimator.training, TrainConfig)
-            found = Preprocessor.learn(series, estimator.task, recipe, (), estimator._ahead(), robust=robust)
-        self.preprocessor = estimator._completed(found)
+            found = Preprocessor.learn(series, estimator.task, recipe, (), estimator._ahead(), robust=estimator._robust)
+        self.preprocessor = estimator._own(found)
         if held is not None:
             self.preprocessor.encode_target(np.asarray(held.target))
 
@@ -200,7 +199,7 @@ class Course:
         def follow(row: dict[str, float]) -> bool:
             if clock is not None:
                 clock(row)
-            self.ended = self.told_of.on_epoch(row)
+            self.ended = self.told.on_epoch(row)
             return self.ended
 
         with warnings.catch_warnings():
