@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from leapcde.data.read import as_series
-from leapcde.errors import InputError
+from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.load import load
 from leapcde.models.registry import MODELS, build, options_of
@@ -115,9 +115,9 @@ def test_what_is_not_known_is_said_when_a_file_is_loaded(extended, data, tmp_pat
         fitted = LeapClassifier(model, options={"hidden": 4}, interpolation=interpolation, epochs=1).fit(data).fitted_
         fitted.save(tmp_path / model)
     del MODELS["bag"], INTERPOLATIONS["ramp"]
-    with pytest.raises(InputError, match=r"no model 'bag'; choose one of: .*ncde"):
+    with pytest.raises(CheckpointError, match=r"no model 'bag'; import the package that registers it; known here: .*ncde"):
         FittedModel.load(tmp_path / "bag")
-    with pytest.raises(InputError, match=r"no interpolation 'ramp'; choose one of: .*hermite"):
+    with pytest.raises(CheckpointError, match=r"no interpolation 'ramp'; choose one of: .*hermite"):
         FittedModel.load(tmp_path / "ncde")
 
 

@@ -87,7 +87,7 @@ def choose(what: str, name: str, known) -> None:
         raise InputError(f"there is no {what} {name!r}; {meant(name, known)}choose one of: {', '.join(sorted(known))}")
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: object, known: Iterable[object]) -> str:
     """A question to put into a message, if a known name is like the one given.
 
     >>> meant("lsmt", ["gru", "lstm"]), meant("x", ["gru"])

@@ -26,7 +26,7 @@ from leapcde.training import loop as training
 pytestmark = pytest.mark.usefixtures("elsewhere")
 
 COMMANDS = ("demo", "fit", "tune", "train", "compare", "evaluate", "predict", "explain", "models", "doctor", "data")
-COMMANDS += ("reproduce", "collect", "rerun", "report")
+COMMANDS += ("export", "reproduce", "collect", "rerun", "report")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,14 @@ def test_nothing_is_set(place):
 def test_classification(classification, place, table, tmp_path):
     run, trained = classification
     assert trained["run"] == str(run) and trained["metric"] == "auroc" and trained["parameters"] > 0
-    assert sorted(p.name for p in run.iterdir()) == ["config.json", "model.safetensors", "result.json", "training.safetensors"]
+    assert sorted(p.name for p in run.iterdir()) == [
+        "card.md",
+        "config.json",
+        "model.safetensors",
+        "result.json",
+        "training.older.safetensors",
+        "training.safetensors",
+    ]
     found = leapcde("evaluate", run, "--json").json
     assert found["test"] == trained["test"] and set(found) == {"test", *baselines_for("classification")}
     new = table.drop(columns="label").sample(frac=1, random_state=0)  # no target, other columns, any order

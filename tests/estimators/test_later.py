@@ -178,7 +178,7 @@ def test_what_is_known_ahead_counts(table):
     for known in (None, ["sunday"]):
         one = LeapForecaster("gru", known=known, **settings)
         data = one._divided(table, None, None)
-        fitted, _ = one._start(data.train, one._config(len(data.train)), fresh=True)
+        fitted = one._start(data.train, one._config(len(data.train)), fresh=True)[0][0]
         ridge = fit_baseline("ridge", data.train, data.validation, fitted.preprocessor)
         both.append(ridge.evaluate(data.calibration)["mse"])
     assert both[1] < 0.85 * both[0]

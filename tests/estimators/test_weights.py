@@ -22,10 +22,10 @@ from leapcde.data.series import join
 from leapcde.data.split import hold_out_groups
 from leapcde.data.windows import windows
 from leapcde.errors import InputError
-from leapcde.estimators import base
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
+from leapcde.estimators.several import members
 from leapcde.nn.losses import cross_entropy, mean_squared_error
 from leapcde.training.metrics import frequencies, measure
 
@@ -247,13 +247,13 @@ def test_groups_held_out_have_all_classes():
 @pytest.mark.parametrize("make", [LeapClassifier, LeapRegressor, LeapForecaster])
 def test_estimators_hold_whole_groups_out(X, make, monkeypatch):
     seen = {}
-    whole = base.train_further
+    whole = members.train_further
 
     def keep(start, train, held, *rest, **more):
         seen.update(train=train, held=held)
         return whole(start, train, held, *rest, **more)
 
-    monkeypatch.setattr(base, "train_further", keep)
+    monkeypatch.setattr(members, "train_further", keep)
     groups = np.array([f"patient {i % 9}" for i in range(COUNT)], dtype=object)
     y = None if make is LeapForecaster else TRUE if make is LeapClassifier else X[:, 0, 0]
     settings = {**QUICK, "horizon": 1, "window": 4} if make is LeapForecaster else QUICK

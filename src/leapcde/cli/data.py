@@ -138,6 +138,7 @@ def data_make(
 
     if name != "mujoco":
         raise InputError(f"cannot make {name!r}; 'mujoco' can be made")
+    hopper.file_kind(out)  # before anything is said to be simulated
     with watch_count("simulating", count, quiet=quiet or as_json) as progress:
         hopper.make(out, count, seed, progress)
     if as_json:

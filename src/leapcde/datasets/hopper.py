@@ -58,7 +58,7 @@ def make(
 
     >>> make("hopper.npz", 2000)  # doctest: +SKIP
     """
-    _suffix(Path(path))  # a wrong name must fail before the simulation, not after it
+    file_kind(Path(path))  # a wrong name must fail before the simulation, not after it
     write(path, simulate(count, steps=steps, seed=seed, progress=progress))
 
 
@@ -93,7 +93,7 @@ def write(path: str | Path, array: np.ndarray) -> None:
     >>> write("sequences.npz", simulate(10))  # doctest: +SKIP
     """
     path = Path(path)
-    if _suffix(path) == ".npz":
+    if file_kind(path) == ".npz":
         save_bundle(path, array)
     else:
         array = _checked(array, "the array").astype(np.float32)
@@ -116,7 +116,7 @@ def load(path: str | Path) -> np.ndarray:
     (10, 100, 14)
     """
     path = Path(path)
-    _suffix(path)
+    file_kind(path)
     if not path.is_file():
         raise InputError(f"no file {path}; make it with: leapcde data make mujoco --out {path}")
     with path.open("rb") as file:
@@ -202,7 +202,12 @@ def _checked(array: np.ndarray, where: str) -> np.ndarray:
     return array
 
 
-def _suffix(path: Path) -> str:
+def file_kind(path: Path) -> str:
+    """How a file of simulations is written, by its name.
+
+    >>> file_kind(Path("hopper.npz"))
+    '.npz'
+    """
     if path.suffix not in (".npy", ".npz"):
         raise InputError(f"cannot use {path}: the name must end in .npy (float32) or .npz (rounded, small)")
     return path.suffix

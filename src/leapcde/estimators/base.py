@@ -314,7 +314,8 @@ class Estimator(LooksInside, BaseEstimator):
 
     def predict(self, X) -> np.ndarray:
         """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
-        return self.fitted_.predict(self._new_series(X))
+        series = self._new_series(X)  # which checks that there is something fitted
+        return self.fitted_.predict(series)
 
     def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals around predictions that are there already, of this series."""

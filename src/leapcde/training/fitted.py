@@ -261,6 +261,9 @@ class FittedModel(Fitted):
     @classmethod
     def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> FittedModel:
         """From what `load_file` found in a file."""
+        if isinstance(name := about.get("model"), str) and name not in MODELS:
+            hint = "import the package that registers it; known here: " + ", ".join(sorted(MODELS))
+            raise CheckpointError(f"{path}: there is no model {name!r}; {hint}")
         try:
             check_sizes([about["options"], about["preprocessor"]["spec"]], arrays, path)
             preprocessor = Preprocessor.from_json(about["preprocessor"])
