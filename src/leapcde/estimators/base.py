@@ -24,6 +24,7 @@ from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
 from leapcde.data.series import Series, counting
 from leapcde.data.split import Divided, hold_out, hold_out_groups
+from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.several.members import Start, fresh_members, known_members, train_members
