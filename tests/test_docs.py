@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import shlex
@@ -42,6 +43,14 @@ def test_numbers_equal_the_records(page):
     text = (ROOT / page).read_text()
     assert "<!-- numbers:" in text
     assert docs_numbers.filled(text) == text, "run: make numbers"
+
+
+def test_what_is_said_of_sepsis_equals_the_record():
+    found = json.loads((ROOT / "results" / "sepsis-probabilities.json").read_text())["test"]
+    trees, plus = found["boosted-trees"]["auroc"], found["leap+"]["auroc"]
+    assert f"an AUROC of {trees:.3f} from 12,000 stays, `leap+` {plus:.3f}" in (ROOT / "README.md").read_text()
+    page = (ROOT / "docs" / "decisions" / "0017-probabilities-are-frequencies.md").read_text()
+    assert f"AUROC {plus:.3f} against {trees:.3f}" in page
 
 
 def test_baselines_of_other_output_lengths_do_not_mix_with_the_tables():
