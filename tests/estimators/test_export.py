@@ -216,3 +216,11 @@ def test_rules_keep_the_numbers():
         jax.tree.map(np.testing.assert_array_equal, jax.jit(simplified(function))(x), jax.jit(function)(x))
     trace = str(jax.make_jaxpr(simplified(lambda x: lax.cummax(x, axis=0)))(x))
     assert "cummax" not in trace and "reverse=True" not in trace
+
+
+def test_the_answer_of_several_says_what_to_fit_instead(tmp_path):
+    X = np.random.default_rng(0).normal(size=(12, 5, 1))
+    several = LeapRegressor("gru", options={"hidden": 2}, epochs=1, ensemble=2, calibration=0.0).fit(X, np.arange(12.0))
+    with pytest.raises(LeapError, match=r"not the answer of a race .* or of an ensemble\. Fit with model='leap\+'"):
+        export(several, tmp_path / "a.stablehlo", format="stablehlo", length=5)
+    assert not list(tmp_path.iterdir())

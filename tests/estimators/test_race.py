@@ -56,7 +56,7 @@ def classes() -> tuple[LeapClassifier, leapcde.Series, np.ndarray]:
 def short(monkeypatch):
     """Races of the baselines and two small models."""
     small = [Candidate("gru", SMALL), Candidate("lstm", {"model": "lstm", "options": {"hidden": 4}})]
-    monkeypatch.setattr(racing, "candidates", lambda task, samples: small)
+    monkeypatch.setattr(racing, "CANDIDATES", small)
 
 
 # Ensembles --------------------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_races_that_cannot_be_run(short, monkeypatch):
             LeapRegressor("auto", **wrong).fit(X, y)
     with pytest.raises(InputError, match="partial_fit needs a model"):
         LeapRegressor("auto").partial_fit(X, y)
-    monkeypatch.setattr(racing, "candidates", lambda task, samples: [Candidate("gru", {**SMALL, "learning_rate": 1e30})])
+    monkeypatch.setattr(racing, "CANDIDATES", [Candidate("gru", {**SMALL, "learning_rate": 1e30})])
     monkeypatch.setattr(racing, "baselines_for", lambda task: [])
     with pytest.raises(TrainingError, match="no candidate of the race came through"):
         LeapRegressor("auto", epochs=2, training={"clip": None}).fit(X, y)

@@ -61,7 +61,9 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
         check_is_fitted(estimator, "fitted_")
     if not isinstance(fitted, FittedModel) or fitted.preprocessor.task not in ANSWERS:
         raise InputError(
-            f"{type(estimator).__name__} cannot be exported; a classifier, regressor or forecaster with one model can"
+            f"{type(estimator).__name__} cannot be exported; a classifier, regressor or forecaster with one model can: "
+            "not the answer of a race (model='auto', the default of 'leapcde fit') or of an ensemble. "
+            "Fit with model='leap+' (--model leap+), or another name"
         )
     if getattr(estimator, "known", None):
         raise InputError("a forecaster with channels that are known ahead cannot be exported; fit one without known=")

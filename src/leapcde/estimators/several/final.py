@@ -19,7 +19,7 @@ from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.errors import LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.several.members import train_members
-from leapcde.estimators.several.race import candidates
+from leapcde.estimators.several.race import CANDIDATES
 from leapcde.training.fitted import Fitted
 from leapcde.training.history import History
 from leapcde.training.preprocess import Preprocessor
@@ -41,7 +41,7 @@ def _again(estimator: Estimator, everything: Series, folder: Path | None) -> Fit
         return _trained(estimator, everything, rows, old, _file(folder, estimator.model))
     chosen = [row["candidate"] for row in estimator.race_ if row["weight"] > 0]
     members = old.members if len(chosen) > 1 and isinstance(old, FittedEnsemble) else (old,)
-    params = {one.name: one.params for one in candidates(estimator.task, len(everything))}
+    params = {one.name: one.params for one in CANDIDATES}
     recipe, classes = old.preprocessor.recipe, old.preprocessor.classes
     own = Preprocessor.learn(everything, estimator.task, recipe, classes, estimator._ahead(), robust=estimator._robust)
     own, made = estimator._own(own), []

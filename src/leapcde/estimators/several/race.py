@@ -70,9 +70,7 @@ class _TooLong(Exception):
         self.epochs, self.seconds = epochs, seconds  # how many would fit; how long all would take
 
 
-def candidates(task: str, samples: int) -> list[Candidate]:
-    """The models of a race in the order in which they start."""
-    return [Candidate("leap+", {"model": "leap+"}), Candidate("gru-d", {"model": "gru-d"})]
+CANDIDATES = (Candidate("leap+", {"model": "leap+"}), Candidate("gru-d", {"model": "gru-d"}))  # in the order of their start
 
 
 def needs_name(estimator: Estimator, what: str) -> None:
@@ -95,13 +93,13 @@ def race(
         return estimator._train(series, held, checkpoint=checkpoint, callbacks=callbacks, fresh=fresh)
     _check(estimator, len(series))
     folder = None if checkpoint is None else checkpoint.with_name(FOLDER)
-    told = Callbacks(callbacks)
-    course = Course(estimator, series, held, folder, told, fresh)
-    told.on_start(course.settings())
-    with told.told_of_failure():
+    hooks = Callbacks(callbacks)
+    course = Course(estimator, series, held, folder, hooks, fresh)
+    hooks.on_start(course.settings())
+    with hooks.told_of_failure():
         _decide(estimator, held, course.run())
     estimator.sizes_ = data_sizes(series, held)
-    told.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
+    hooks.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
     return None
 
 
@@ -114,11 +112,11 @@ class Course:
         series: Series,
         held: Series | None,
         folder: Path | None,
-        told: Callbacks,
+        hooks: Callbacks,
         fresh: FreshWindows | None,
     ):
         self.estimator, self.series, self.held, self.folder = estimator, series, held, folder
-        self.told, self.fresh, self.ended = told, fresh, False
+        self.hooks, self.fresh, self.ended = hooks, fresh, False
         self.used = 0.0  # seconds, those of an earlier start included
         recipe = Recipe(estimator.interpolation, intensity=estimator.intensity)
         with warnings.catch_warnings():
@@ -130,7 +128,7 @@ class Course:
 
     def settings(self) -> dict[str, Any]:
         """What a folder is bound to."""
-        names = [one.name for one in candidates(self.estimator.task, len(self.series))]
+        names = [one.name for one in CANDIDATES]
         params = {key: getattr(self.estimator, key) for key in ("epochs", "batch_size", "learning_rate", "ensemble", "seed")}
         training = plain(self.estimator.training) or {}
         train = {"candidates": names, **params, "training": training, "time_limit": self.estimator.time_limit}
@@ -140,7 +138,7 @@ class Course:
         """Every candidate in its turn."""
         names = [] if self.held is None else baselines_for(self.estimator.task)
         entries = [self._turn(name, lambda name=name: self._baseline(name)) for name in names]
-        for i, one in enumerate(candidates(self.estimator.task, len(self.series))):
+        for i, one in enumerate(CANDIDATES):
             entries.append(self._turn(one.name, lambda one=one, first=i == 0: self._model(one, first)))
         return entries
 
@@ -199,7 +197,7 @@ class Course:
         def follow(row: dict[str, float]) -> bool:
             if clock is not None:
                 clock(row)
-            self.ended = self.told.on_epoch(row)
+            self.ended = self.hooks.on_epoch(row)
             return self.ended
 
         with warnings.catch_warnings():
@@ -322,5 +320,5 @@ def _check(estimator: Estimator, samples: int) -> None:
         needs_name(estimator, "warm_start")
     if not estimator.time_limit > 0:
         raise InputError(f"time_limit {estimator.time_limit}: give seconds, more than 0")
-    for one in candidates(estimator.task, samples):
+    for one in CANDIDATES:
         member_seeds(copy(estimator).set_params(**one.params)._config(samples).seed, estimator.ensemble)
