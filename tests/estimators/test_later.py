@@ -305,8 +305,8 @@ def test_split_and_channels_on_the_command_line(table, tmp_path, monkeypatch):
     assert len(rows) == 3 and set(rows[0]) == {"id", "step", "load", "load lower", "load upper"}
     again = run_command("evaluate", "run", "--json").json
     newer = run_command("evaluate", "run", "load.csv", "--json").json
-    assert "which trained the model" in run_command("evaluate", "run", "load.csv").err
-    assert set(newer) == {"model", *again, "coverage of 90 % intervals"} - {"test"}
+    assert "which trained the model" in run_command("evaluate", "run", "load.csv").out and "flatter" in newer["seen"]
+    assert set(newer) == {"model", *again, "coverage of 90 % intervals", "seen"} - {"test"}
     asked[:-1].to_csv("short.csv", index=False)
     fails(tmp_path, "predict", "run", "short.csv", "--out", "x.csv", words=("ends too early", "sample 0", "2024-01-30 22:00"))
     fails(tmp_path, *given, "--known", "heat,sundy", "--out", "x", words=("no channel 'sundy'; did you mean 'sunday'?",))

@@ -84,7 +84,10 @@ Split = Annotated[
         help="time (default for forecasts: the test comes last), sequence, random (default for all else), group:COLUMN."
     ),
 ]
-Task = Annotated[str | None, typer.Option(help="classification or regression, if the guess is wrong.")]
+Task = Annotated[
+    str | None,
+    typer.Option(help="classification or regression, if the guess is wrong; labels: several --target columns of yes and no."),
+]
 Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; nothing is chosen from the data.")]
 
 
@@ -264,7 +267,7 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     """The estimator of a task that reads what the request names."""
     from leapcde.estimators.load import ESTIMATORS
 
-    if task == "classification":
+    if task in ("classification", "labels"):
         params["class_weight"] = None if class_weight == "none" else "balanced"
     if task == "forecasting" and request.horizon is not None:
         params |= {"horizon": request.horizon, "window": request.window, "stride": request.stride}
