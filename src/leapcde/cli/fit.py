@@ -293,7 +293,7 @@ def train_run(
     if as_json:
         about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
         about |= {"split": data.options.get("split"), "coverage of 90 % intervals": result.coverage}
-        about |= {"final": final} | ({} if result.race is None else {"race": result.race})
+        about |= {"final": final, "growth": result.growth or None} | ({} if result.race is None else {"race": result.race})
         return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
     if "split" in data.options and request.columns is not None:
         typer.echo(f"split: {data.options['split']}")
@@ -302,7 +302,7 @@ def train_run(
     print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
     if result.coverage is not None:
         typer.echo(told_coverage(result.coverage))
-    for line in (result.ahead, FINAL if final else ""):
+    for line in (result.growth, result.ahead, FINAL if final else ""):
         if line:
             typer.echo(line)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")

@@ -26,6 +26,7 @@ from leapcde.data.series import Series, join
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.export.card import card_text
+from leapcde.estimators.growth import told_growth
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
 from leapcde.estimators.several.final import refit
@@ -55,6 +56,7 @@ class Result(NamedTuple):
     seconds: float
     stopped: str
     race: list[dict[str, Any]] | None = None  # of model "auto": a row for each candidate
+    growth: str = ""  # of forecasts: a sentence, if errors grow over the data
 
     @property
     def ahead(self) -> str:
@@ -244,10 +246,10 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
             estimator.conformal_ = Conformal.learn(*both)
     metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
     seconds = sum(row["seconds"] for row in estimator.history_)
-    beside = baseline_metrics(data, fitted.preprocessor)
+    beside, growth = baseline_metrics(data, fitted.preprocessor), told_growth(data, fitted.preprocessor)
     size = fitted.parameters
     raced = estimator.race_ if estimator.model == RACE else None
-    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_, raced)
+    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_, raced, growth)
 
 
 def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
@@ -261,6 +263,7 @@ def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
         "baselines": result.baselines,
         "ahead": result.ahead or None,
         "coverage of 90 % intervals": result.coverage,
+        **({"growth": result.growth} if result.growth else {}),
         "parameters": result.parameters,
         "seconds": result.seconds,
         "stopped": result.stopped,
