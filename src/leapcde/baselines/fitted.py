@@ -12,10 +12,13 @@ import numpy as np
 from leapcde.baselines import forecasts, tabular
 from leapcde.baselines.trees import Arrays
 from leapcde.data.series import Series
+from leapcde.data.split import folds, strata
 from leapcde.errors import CheckpointError, choose
 from leapcde.files import DAMAGE
 from leapcde.training.fitted import Calibration, Fitted, header_calibration, read_calibration
 from leapcde.training.preprocess import Preprocessor
+
+FOLDS = 5  # of `cross_fitted`
 
 
 class Kind(NamedTuple):
@@ -32,6 +35,16 @@ KINDS: dict[str, dict[str, Kind]] = {
         "logistic-regression": Kind("logistic regression on summaries", tabular.logistic, tabular.linear_classes),
         "boosted-trees": Kind("boosted trees on summaries", tabular.trees_for_classes, tabular.tree_classes),
         "extra-trees": Kind("extra-trees on summaries", tabular.forest_for_classes, tabular.forest_classes),
+    },
+    "labels": {
+        "class-prior": Kind("the class prior", *tabular.of_labels(tabular.class_prior, tabular.constant)),
+        "logistic-regression": Kind(
+            "logistic regression on summaries", *tabular.of_labels(tabular.logistic, tabular.linear_classes)
+        ),
+        "boosted-trees": Kind(
+            "boosted trees on summaries", *tabular.of_labels(tabular.trees_for_classes, tabular.tree_classes)
+        ),
+        "extra-trees": Kind("extra-trees on summaries", *tabular.of_labels(tabular.forest_for_classes, tabular.forest_classes)),
     },
     "regression": {
         "mean": Kind("the mean", tabular.mean_target, tabular.constant),
@@ -114,9 +127,22 @@ def fit_baseline(name: str, train: Series, validation: Series, preprocessor: Pre
     return Baseline(preprocessor, name, kinds[name].learn(train, validation, preprocessor, seed))
 
 
+def cross_fitted(one: Baseline, train: Series, validation: Series, *, seed: int = 0) -> np.ndarray:
+    """What a baseline says of its own training data, each sample by one that learned without its part of it."""
+    of = one.preprocessor
+    truth = of.encode_target(np.asarray(train.target))
+    part = folds(train, strata(truth), FOLDS, seed=seed)
+    found = np.empty((len(train), *of.spec.output))
+    for number in np.unique(part):
+        rest, own = train.take(np.flatnonzero(part != number)), np.flatnonzero(part == number)
+        found[own] = fit_baseline(one.name, rest, validation, of, seed=seed).outputs(train.take(own))
+    return found
+
+
 def refit_baseline(old: Baseline, everything: Series, preprocessor: Preprocessor, *, seed: int = 0) -> Baseline:
     """A baseline that learns again from all data, with the strength and the calibration that it has."""
-    kept = {"strengths": (float(old.arrays["strength"]),)} if "strength" in old.arrays else {}
+    found = [(float(one["strength"]),) for one in tabular.apart(old.arrays) if "strength" in one]
+    kept = {"strengths": found if preprocessor.task == "labels" else found[0]} if found else {}
     arrays = KINDS[preprocessor.task][old.name].learn(everything, everything, preprocessor, seed, **kept)
     return Baseline(preprocessor, old.name, arrays, calibration=old.calibration)
 

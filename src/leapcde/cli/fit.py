@@ -84,7 +84,10 @@ Split = Annotated[
         help="time (default for forecasts: the test comes last), sequence, random (default for all else), group:COLUMN."
     ),
 ]
-Task = Annotated[str | None, typer.Option(help="classification or regression, if the guess is wrong.")]
+Task = Annotated[
+    str | None,
+    typer.Option(help="classification or regression, if the guess is wrong; labels: several --target columns of yes and no."),
+]
 Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; nothing is chosen from the data.")]
 
 
@@ -264,7 +267,7 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     """The estimator of a task that reads what the request names."""
     from leapcde.estimators.load import ESTIMATORS
 
-    if task == "classification":
+    if task in ("classification", "labels"):
         params["class_weight"] = None if class_weight == "none" else "balanced"
     if task == "forecasting" and request.horizon is not None:
         params |= {"horizon": request.horizon, "window": request.window, "stride": request.stride}
@@ -290,7 +293,7 @@ def train_run(
     if as_json:
         about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
         about |= {"split": data.options.get("split"), "coverage of 90 % intervals": result.coverage}
-        about |= {"final": final} | ({} if result.race is None else {"race": result.race})
+        about |= {"final": final, "growth": result.growth or None} | ({} if result.race is None else {"race": result.race})
         return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
     if "split" in data.options and request.columns is not None:
         typer.echo(f"split: {data.options['split']}")
@@ -299,7 +302,7 @@ def train_run(
     print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
     if result.coverage is not None:
         typer.echo(told_coverage(result.coverage))
-    for line in (result.ahead, FINAL if final else ""):
+    for line in (result.growth, result.ahead, FINAL if final else ""):
         if line:
             typer.echo(line)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")

@@ -234,7 +234,7 @@ def _evaluate_file(run: Path, file: Path, plot: Path | None, as_json: bool) -> N
     from leapcde.data.table_file import read_table
     from leapcde.estimators.run import evaluate_new, open_run, told_coverage
 
-    request, estimator, _ = open_run(run)
+    request, estimator, settings = open_run(run)
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; score newer data in Python")
     table = read_table(file, request.columns)
@@ -245,12 +245,15 @@ def _evaluate_file(run: Path, file: Path, plot: Path | None, as_json: bool) -> N
         data = None
     if plot is not None:
         _plot_reliability(estimator.fitted_, estimator._training_series(table, None), plot)
-    found, covered = evaluate_new(estimator, table, data)
+    found = evaluate_new(estimator, table, data, final=bool(settings["train"].get("final")))
     if as_json:
-        return print_json({**found, "coverage of 90 % intervals": covered})
-    print_metrics(found)
-    if covered is not None:
-        typer.echo(told_coverage(covered))
+        about = {"coverage of 90 % intervals": found.coverage, "seen": found.seen or None}
+        return print_json({**found.metrics, **about})
+    print_metrics(found.metrics)
+    for line in ("" if found.coverage is None else told_coverage(found.coverage), found.seen):
+        if line:
+            typer.echo(line)
+    return None
 
 
 def _open(run: Path, data_dir: Path | None):

@@ -234,6 +234,19 @@ def one_hot(matrix: np.ndarray, names: Sequence[str], categories: Categories) ->
     return np.concatenate(parts, axis=1) if categories else matrix, tuple(made)
 
 
+def yes_no(column: np.ndarray) -> np.ndarray:
+    """Cells of yes and no as 1 and 0, missing ones as NaN; any other column as it is.
+
+    >>> yes_no(np.array(["yes", "No", None], object)).tolist()
+    [1.0, 0.0, nan]
+    """
+    if column.dtype.kind not in "OUT":
+        return column
+    words = [None if gone else str(cell).strip().lower() for cell, gone in zip(column, is_missing(column), strict=True)]
+    known = {"yes": 1.0, "no": 0.0, None: np.nan}
+    return np.array([known[word] for word in words]) if set(words) <= known.keys() and any(words) else column
+
+
 def truths(column: np.ndarray) -> np.ndarray:
     """True, false and missing cells as 1, 0 and NaN; any other column as it is."""
     if column.dtype != object or pd.api.types.infer_dtype(column, skipna=True) != "boolean":

@@ -26,6 +26,7 @@ from leapcde.data.parse import (
     told_apart,
     unmasked,
     value_columns,
+    yes_no,
 )
 from leapcde.data.series import Series, check_and_raise, first_rows, name_of
 from leapcde.errors import InputError, Problems, choose
@@ -90,9 +91,9 @@ def from_table(
     """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
 
     Rows may come in any order. Without `id`, all rows are one sample. `target`, `static` and `weights` columns hold one
-    value a sample, repeated on its rows; several targets are numbers. A column of text becomes one of 0 and 1 for each of its
-    categories ("sex=f"), those of the table or, so that new data is read as that of training was, `categories`: what
-    `Series.categories` of the latter holds.
+    value a sample, repeated on its rows; several targets are numbers, or yes and no. A column of text becomes one of 0 and 1
+    for each of its categories ("sex=f"), those of the table or, so that new data is read as that of training was,
+    `categories`: what `Series.categories` of the latter holds.
     Dates and times become seconds, those with a time zone in UTC; text is read as dates where that can be done in one way
     only, or as `time_format` says ("%d/%m/%Y %H:%M").
 
@@ -107,9 +108,7 @@ def from_table(
     targets = [target] if isinstance(target, str) else list(target or ())
     channels = value_columns(list(cells), [*filter(None, [id, time, weights]), *static, *targets], values)
     keys = cells[id] if id else np.zeros(len(cells[time]), int)
-    clock = seconds_or_numbers(cells[time], f"column {time!r}", problems, time_format=time_format, row_name=row_name)
-    if time_format is None and cells[time].dtype.kind in "iuf":
-        note_whole_dates(clock, f"column {time!r}")
+    clock = _clock(cells[time], time, problems, time_format, row_name)
     empty = is_missing(keys)
     if empty.any():
         problems.add(f"column {id!r}: empty in {row_name(int(np.argmax(empty)))}; every row needs an id")
@@ -127,9 +126,8 @@ def from_table(
     if labels is not None:
         series = replace(series, target=_one_each(labels[order], series, targets[0], problems, where))
     if len(targets) > 1:
-        each = number_columns(cells, targets, problems, row_name)[order]
-        found = _each_target(each, series, targets, problems, where)
-        series = replace(series, target=found, target_names=tuple(targets))
+        each = number_columns({name: yes_no(cells[name]) for name in targets}, targets, problems, row_name)[order]
+        series = replace(series, target=_each_target(each, series, targets, problems, where), target_names=tuple(targets))
     if static:
         each = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
         features, names = one_hot(np.stack(each, 1), static, kinds)
@@ -138,6 +136,14 @@ def from_table(
         counts = number_columns(cells, [weights], problems, row_name)[order, 0]
         series = replace(series, weights=_one_each(counts, series, weights, problems, where))
     return check_and_raise(series, problems, "cannot read the table", where)
+
+
+def _clock(cells: np.ndarray, name: str, problems: Problems, time_format: str | None, row_name: RowName) -> np.ndarray | None:
+    """The column of times as numbers; None where it cannot be read."""
+    found = seconds_or_numbers(cells, f"column {name!r}", problems, time_format=time_format, row_name=row_name)
+    if time_format is None and cells.dtype.kind in "iuf":
+        note_whole_dates(found, f"column {name!r}")
+    return found
 
 
 def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple[Any, Any]]:

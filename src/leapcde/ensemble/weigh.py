@@ -13,13 +13,17 @@ BLOCKS = 30  # of neighbouring windows, which resemble each other: errors of for
 
 
 def losses(task: str, outputs: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """How wrong an answer is about each sample: −log p of the true class, or the mean squared error of what is known.
+    """How wrong an answer is about each sample: −log p of the true class (of labels, on average), or the mean squared error
+    of what is known.
 
     >>> losses("regression", np.array([[1.0], [2.0]]), np.array([[1.0], [4.0]])).tolist()
     [0.0, 4.0]
     """
     if task == "classification":
         return -log_softmax(outputs.astype(np.float64), axis=-1)[np.arange(len(target)), target]
+    if task == "labels":
+        scores = outputs.astype(np.float64)
+        return np.logaddexp(0.0, np.where(target > 0, -scores, scores)).mean(1)
     squares = ((outputs.astype(np.float64) - target) ** 2).reshape(len(target), -1)
     known = ~np.isnan(squares)
     return np.where(known, squares, 0.0).sum(1) / np.maximum(known.sum(1), 1)

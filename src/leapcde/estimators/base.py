@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from leapcde.baselines.fitted import Baseline
 from leapcde.compiled import keep_compiled
 from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
@@ -46,15 +47,8 @@ from leapcde.training.track.callbacks import Callbacks
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
 
-LEARNED = (
-    "history",
-    "n_iter",
-    "stopped",
-    "sizes",
-    "split",
-    "path_error",
-    "race",
-)  # what a file says about a training, besides the model
+# What a file says about a training, besides the model.
+LEARNED = ("history", "n_iter", "stopped", "sizes", "split", "path_error", "race")
 AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
 
@@ -135,6 +129,8 @@ class Estimator(LooksInside, BaseEstimator):
         fresh = not hasattr(self, "fitted_")
         series = counting(self._training_series(X, y, settle=fresh, sample_weight=sample_weight))
         self._check_target(series)
+        if fresh:
+            self._see_task(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
         needs_name(self, "partial_fit")
         starts = self._start(series, once, fresh=fresh, classes=classes)
@@ -146,7 +142,8 @@ class Estimator(LooksInside, BaseEstimator):
         """What trains, what chooses the weights, and what calibrates intervals."""
         series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self._check_target(series)
-        whole = lambda *of, seed: hold_out_groups(*of, by_class=self.task == "classification", seed=seed)
+        self._see_task(series)
+        whole = lambda *of, seed: hold_out_groups(*of, by_class=self.task in ("classification", "labels"), seed=seed)
         calibration, part = None, self._hold_out if groups is None else whole
         if self._calibration():
             series, calibration = part(series, self._calibration(), seed=1)
@@ -162,11 +159,11 @@ class Estimator(LooksInside, BaseEstimator):
         weight = given[2] if len(given) == 3 else None
         return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
-    def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
-        """Train what `model` names, on series that are read and split."""
+    def _train(self, series: Series, held: Series | None, **hooks: Any) -> np.ndarray | None:
+        """Train what `model` names, on series that are read and split; see `_settle` for what is returned."""
         starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self._learn(starts, series, held, **hooks)
-        self._settle(starts[0][1], held)
+        return self._settle(starts[0][1], held)
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> list[Start]:
         """The models from which training starts, one for each member, and the settings with the weights of its classes."""
@@ -241,12 +238,16 @@ class Estimator(LooksInside, BaseEstimator):
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
 
-    def _settle(self, config: TrainConfig | None, held: Series | None) -> None:
-        """What is learned after training (or after a race) from data that was held out; none is where there was too little."""
+    def _settle(self, config: TrainConfig | None, held: Series | None, said: np.ndarray | None = None) -> np.ndarray | None:
+        """What is learned after training (or after a race) from data that was held out; none is where there was too little.
 
-    def _calibrated(self, baseline: Fitted, held: Series) -> Fitted:
-        """A candidate of a race as it takes part in it."""
-        return baseline
+        Returns what a race is to judge by, where that is not what the model now says of this data; `said` is that of one
+        candidate that is alone the answer.
+        """
+
+    def _calibrated(self, baseline: Baseline, series: Series, held: Series) -> tuple[Fitted, np.ndarray | None]:
+        """A baseline as a candidate of a race, and what it is to be judged by, as `_settle` has it."""
+        return baseline, None
 
     def _keep(self, fitted: Fitted, trained: Trained | None = None) -> None:
         self.fitted_ = fitted
@@ -292,6 +293,9 @@ class Estimator(LooksInside, BaseEstimator):
 
     @abstractmethod
     def _check_target(self, series: Series) -> None: ...
+
+    def _see_task(self, series: Series) -> None:
+        """Take from the targets which task it is, where the estimator has more than one."""
 
     def _ahead(self) -> tuple[float, ...]:
         """How long after a sample's end each forecast is for; nothing where forecasts follow each other like rows."""

@@ -19,6 +19,7 @@ from leapcde.training.config import TrainConfig
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "classification": LeapClassifier,
+    "labels": LeapClassifier,
     "regression": LeapRegressor,
     "forecasting": LeapForecaster,
 }

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from leapcde.data.windows import in_steps
+from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
-from leapcde.training.metrics import softmax
 
 
 def predictions_table(estimator: Estimator, table: Any, *, coverage: float | None = None) -> pd.DataFrame:
@@ -42,11 +42,13 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)
+    if estimator.fitted_.preprocessor.task == "labels":
+        return _labels(estimator, name, ids, said, raw, coverage)
     if targets := estimator.fitted_.preprocessor.target_names:
         return pd.DataFrame({name: ids, **_by_target(targets, said, ends)})
     found = pd.DataFrame({name: ids, "prediction": said})
     if isinstance(estimator, LeapClassifier):
-        shares = softmax(raw.astype(np.float64))
+        shares = estimator.fitted_.preprocessor.probability(raw)
         found = found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares.T, strict=True)})
         return found if coverage is None else found.assign(set=_as_text(estimator.sets_around(shares, coverage)))
     return found.assign(**ends)
@@ -79,6 +81,15 @@ def _by_target(targets: tuple[str, ...], said: np.ndarray, ends: dict[str, np.nd
     """A column for each of several targets, and behind it those of its interval."""
     parts = {"": said, **{f" {end}": values for end, values in ends.items()}}
     return {f"{target}{suffix}": part[:, j] for j, target in enumerate(targets) for suffix, part in parts.items()}
+
+
+def _labels(estimator: Estimator, name: str, ids: np.ndarray, said: np.ndarray, raw: np.ndarray, coverage: float | None):
+    """A column of 0 and 1 for each label, then their probabilities."""
+    if coverage is not None:
+        raise InputError("sets are of classes, of which one is true; labels have a probability each: leave out coverage=")
+    of = estimator.fitted_.preprocessor
+    shares = {f"p({label})": share for label, share in zip(of.target_names, of.probability(raw).T, strict=True)}
+    return pd.DataFrame({name: ids, **dict(zip(of.target_names, said.T, strict=True)), **shares})
 
 
 def _as_text(sets: list[np.ndarray]) -> list[str]:

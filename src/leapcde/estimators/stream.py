@@ -30,7 +30,6 @@ from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import interpolation_of
 from leapcde.paths.streaming import Grown, begin_path, extend_path
 from leapcde.training.fitted import Fitted, FittedModel
-from leapcde.training.metrics import softmax
 from leapcde.training.predict import checked
 from leapcde.training.preprocess import Preprocessor
 
@@ -65,10 +64,8 @@ class Stream(ABC):
         return self.fitted.preprocessor.decode(self.raw())[0]
 
     def predict_proba(self) -> np.ndarray:
-        """The probability of each class, in the order of the classes."""
-        if self.fitted.preprocessor.task != "classification":
-            raise InputError(f"probabilities exist for classification only; this model does {self.fitted.preprocessor.task}")
-        return softmax(self.raw().astype(np.float64))[0]
+        """The probability of each class, in the order of the classes, or of each label."""
+        return self.fitted.preprocessor.probability(self.raw())[0]
 
     def raw(self) -> np.ndarray:
         """What the model says before it is decoded, with a leading axis of one."""

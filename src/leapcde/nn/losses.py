@@ -34,6 +34,26 @@ def cross_entropy(
     return jnp.sum(share * loss) / jnp.sum(share)
 
 
+def label_entropy(
+    logits: Float[Array, "batch labels"],
+    labels: Float[Array, "batch labels"],
+    weights: Float[Array, " labels"] | None = None,
+    each: Float[Array, " batch"] | None = None,
+) -> Float[Array, ""]:
+    """Mean binary cross-entropy of labels, each 0 or 1 for itself; `weights` is how much a 1 counts, where a 0 counts 1.
+
+    `each` counts each sample, as in `cross_entropy`.
+
+    >>> round(float(label_entropy(jnp.zeros((1, 2)), jnp.array([[0.0, 1.0]]))), 4)
+    0.6931
+    """
+    loss = jax.nn.softplus(jnp.where(labels > 0, -logits, logits))
+    share = jnp.ones_like(loss) if weights is None else jnp.where(labels > 0, weights, 1.0)
+    if each is not None:
+        return jnp.mean(each[:, None] * share * loss)
+    return jnp.sum(share * loss) / jnp.sum(share)
+
+
 def mean_squared_error(
     predicted: Float[Array, ...], target: Float[Array, ...], each: Float[Array, " batch"] | None = None
 ) -> Float[Array, ""]:

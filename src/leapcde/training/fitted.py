@@ -28,17 +28,17 @@ from leapcde.training.preprocess import Preprocessor, check_finite, warn_far, wa
 
 @dataclass(frozen=True)
 class Calibration:
-    """Class scores of a model -> scores whose softmax says how often each class is the true one.
+    """Class scores of a model -> scores whose softmax says how often each class is the true one; of labels, whose sigmoid.
 
     >>> Calibration(2.0, (0.0, 1.0))(np.array([[0.0, 4.0]])).tolist()
     [[0.0, 3.0]]
     """
 
-    temperature: float = 1.0
-    bias: tuple[float, ...] = (0.0,)  # of each class, or one for all
+    temperature: float | tuple[float, ...] = 1.0  # of labels, one for each
+    bias: tuple[float, ...] = (0.0,)  # of each class or label, or one for all
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        return scores.astype(np.float64) / self.temperature + np.array(self.bias)
+        return scores.astype(np.float64) / np.array(self.temperature) + np.array(self.bias)
 
 
 class Fitted(ABC):
@@ -87,14 +87,14 @@ class Fitted(ABC):
         return self.preprocessor.decode(self.raw(series))
 
     def predict_proba(self, series: Series) -> np.ndarray:
-        """Class probabilities, columns in the order of `preprocessor.classes`."""
-        if self.preprocessor.task != "classification":
-            raise InputError(f"probabilities exist for classification only; this model does {self.preprocessor.task}")
-        return softmax(self.raw(series).astype(np.float64))
+        """Class probabilities, columns in the order of `preprocessor.classes`, or of `target_names` where these are labels."""
+        return self.preprocessor.probability(self.raw(series))
 
     def raw(self, series: Series) -> np.ndarray:
         """What the model says before it is decoded: class scores (calibrated logits), or standardised values."""
-        warn_unseen(series)
+        if "_told" not in vars(self):
+            object.__setattr__(self, "_told", True)  # frozen but for this: whoever predicts often has read it once
+            warn_unseen(series)
         warn_far(series, self.preprocessor)
         found = self.new_outputs(replace(series, target=None))
         check_finite(found, series, self.preprocessor)
@@ -121,6 +121,9 @@ class Fitted(ABC):
         found = measure(preprocessor.task, outputs, target, series.weights)
         if preprocessor.task == "classification":
             return found | frequencies(softmax(outputs.astype(np.float64)), target, series.weights)
+        if preprocessor.task == "labels":
+            one = lambda j: measure("labels", outputs[:, [j]], target[:, [j]], series.weights)["auroc"]
+            return found | {f"auroc({name})": one(j) for j, name in enumerate(preprocessor.target_names)}
         if preprocessor.target_names:
             return found | self._by_target(outputs, target, series.weights)
         if preprocessor.task == "regression":
@@ -176,7 +179,10 @@ def header_calibration(calibration: Calibration | None) -> dict[str, Any]:
 def read_calibration(about: dict[str, Any]) -> Calibration | None:
     """The other way round; files from before there was one hold none."""
     kept = about.get("calibration")
-    return None if kept is None else Calibration(kept["temperature"], tuple(kept["bias"]))
+    if kept is None:
+        return None
+    temperature = kept["temperature"]
+    return Calibration(tuple(temperature) if isinstance(temperature, list) else temperature, tuple(kept["bias"]))
 
 
 @dataclass(frozen=True)
@@ -300,7 +306,7 @@ def train_model(
     train, validation : Series
         With targets. The weights that are best on `validation` are kept.
     task : str
-        "classification", "regression" or "forecasting".
+        "classification", "labels", "regression" or "forecasting".
     model, options : str, dict
         A name of `leapcde models`, and options of it that are not to be the defaults.
     recipe : Recipe

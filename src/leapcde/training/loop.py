@@ -143,7 +143,8 @@ def _finished(config: TrainConfig, history: History) -> str:
 
 def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
-    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1:
+    truth = None if task not in ("classification", "labels") else targets(validation)
+    if truth is None or metric == "accuracy" or bool((truth != truth[0]).any()):
         return metric
     message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
     warnings.warn(message, LeapWarning, stacklevel=3)
@@ -164,7 +165,7 @@ def _give_up(config: TrainConfig, history: History) -> str:
 def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
     predicted, truth = predict(model, data), targets(data)
     found = measure(task, predicted, truth, sample_weights(data))
-    loss = found["loss" if task == "classification" else "mse"]
+    loss = found["loss" if "loss" in found else "mse"]
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
         each = sample_weights(evened(data, weights))
         each = None if each is None else jnp.asarray(each)

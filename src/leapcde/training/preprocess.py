@@ -13,9 +13,10 @@ from leapcde.data.batch import WASTE
 from leapcde.data.drop import without_empty_rows
 from leapcde.data.scale import Scaler
 from leapcde.data.series import Series
-from leapcde.errors import InputError, LeapWarning
+from leapcde.errors import InputError, LeapWarning, Problems
 from leapcde.models.base import Spec
 from leapcde.paths.batch import Bucket, Recipe, make_buckets
+from leapcde.training.metrics import sigmoid, softmax
 
 FEW = 10  # training samples, of which a class may be missing for no other reason
 STRANGE = 1e4  # deviations from the training mean that deserve a warning
@@ -83,6 +84,10 @@ class Preprocessor:
                 only = f"every training sample has the class {np.unique(train.target)[0]}"
                 raise InputError(f"{few}{only}: one class; give at least two classes")
             output = (len(classes),)
+        elif task == "labels":
+            names = train.target_names or tuple(f"y{j}" for j in range(np.asarray(train.target).shape[1]))
+            _check_both(check_truths(train.target), names)
+            output = (len(names),)
         elif task == "forecasting":
             output = tuple(train.target.shape[1:])
         else:
@@ -120,6 +125,8 @@ class Preprocessor:
             return np.array([known[v] for v in target.tolist()], np.int32)
         if self.task == "forecasting":
             return self.scaler.scale(target)
+        if self.task == "labels":
+            return check_truths(target, len(self.target_names)).astype(np.float32)
         numbers = np.asarray(target, float).reshape(len(target), -1)
         if numbers.shape[1:] != self.spec.output:
             raise InputError(f"y has {numbers.shape[1]} numbers a sample; training saw {self.spec.output[0]}")
@@ -129,10 +136,18 @@ class Preprocessor:
         """Raw predictions as people want them: labels, numbers, or future values in their own units."""
         if self.task == "classification":
             return np.array(self.classes)[raw.argmax(-1)]
+        if self.task == "labels":
+            return (raw > 0).astype(int)
         if self.task == "forecasting":
             return self.asked(self.scaler.unscale(raw))
         found = raw.astype(float) * np.array(self.target_std) + np.array(self.target_mean)
         return found if self.target_names else found[:, 0]
+
+    def probability(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions as probabilities of classes or labels."""
+        if self.task not in ("classification", "labels"):
+            raise InputError(f"probabilities exist for classification only; this model does {self.task}")
+        return (sigmoid if self.task == "labels" else softmax)(raw.astype(np.float64))
 
     def check(self, series: Series) -> None:
         """The series must have the channels and statics that training saw."""
@@ -167,6 +182,7 @@ class Preprocessor:
         fits = len(found.channels) == len(scaler.mean) == spec.values and len(scaler.static_mean) == spec.static
         classes = (len(set(found.classes)),) == (len(found.classes),) == spec.output
         fits &= classes if spec.task == "classification" else not found.classes
+        fits &= spec.task != "labels" or (len(found.target_names),) == spec.output
         scales = np.array(found.target_std, float)
         fits &= bool(np.isfinite(np.array(found.target_mean, float)).all() and ((scales > 0) & (scales < np.inf)).all())
         if not fits:
@@ -185,6 +201,33 @@ def check_labels(target: np.ndarray, classes: Collection[Any]) -> None:
             f"labels that training did not see: {', '.join(unknown)} (too few samples? merge or remove them); "
             f"known: {', '.join(map(str, classes))}"
         )
+
+
+def check_truths(target: Any, labels: int | None = None) -> np.ndarray:
+    """Labels as rows of 0 and 1; anything else is told.
+
+    >>> check_truths(np.array([[True, False]])).tolist()
+    [[1.0, 0.0]]
+    """
+    try:
+        found = np.asarray(target).astype(float)
+    except ValueError:
+        raise InputError("labels are 0 or 1 (or true and false) for each sample, not text") from None
+    if found.ndim != 2 or (labels is not None and found.shape[1] != labels):
+        raise InputError(f"y has shape {found.shape}; labels are (sample, label)" + (f", here {labels}" if labels else ""))
+    wrong = ~np.isin(found, (0.0, 1.0))
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0]
+        raise InputError(f"label {j} of sample {i} is {found[i, j]:g}; labels are 0 or 1 for each sample")
+    return found
+
+
+def _check_both(labels: np.ndarray, names: tuple[str, ...]) -> None:
+    problems = Problems()
+    for name, column in zip(names, labels.T, strict=True):
+        if (column == column[0]).all():
+            problems.add(f"{name} is {column[0]:g} in every training sample; leave it out, or give samples of both kinds")
+    problems.raise_if_any("labels that cannot be learned")
 
 
 def _number_scale(target: np.ndarray) -> tuple[Any, Any]:

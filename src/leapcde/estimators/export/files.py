@@ -23,6 +23,7 @@ FORMATS = ("onnx", "stablehlo")
 PLATFORMS = ("cpu", "cuda", "tpu")
 ANSWERS = {
     "classification": "probabilities (sample, class)",
+    "labels": "probabilities (sample, label)",
     "regression": "numbers (sample,)",
     "forecasting": "values (sample, step, channel)",
 }
@@ -83,7 +84,7 @@ def described(fitted: FittedModel, format: str, length: int) -> dict[str, Any]:
         "task": preprocessor.task,
         "inputs": {name: ["samples", *shape] for name, shape in inputs_of(fitted, length).items()},
         "channels": preprocessor.channels,
-        "classes": preprocessor.classes,
+        "classes": preprocessor.target_names if preprocessor.task == "labels" else preprocessor.classes,
         "answer": ANSWERS[preprocessor.task],
     }
 

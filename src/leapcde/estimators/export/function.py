@@ -90,11 +90,11 @@ def _static(preprocessor: Preprocessor, static, samples: int):
 
 def _decoded(fitted: FittedModel, raw):
     preprocessor = fitted.preprocessor
-    if preprocessor.task == "classification":
+    if preprocessor.task in ("classification", "labels"):
         calibration = fitted.calibration
         if calibration is not None:
-            raw = raw / np.float32(calibration.temperature) + np.array(calibration.bias, np.float32)
-        return jax.nn.softmax(raw, -1)
+            raw = raw / np.array(calibration.temperature, np.float32) + np.array(calibration.bias, np.float32)
+        return jax.nn.softmax(raw, -1) if preprocessor.task == "classification" else jax.nn.sigmoid(raw)
     if preprocessor.task == "forecasting":
         found = raw * np.array(preprocessor.scaler.std, np.float32) + np.array(preprocessor.scaler.mean, np.float32)
         return found[..., np.array(preprocessor.targets)] if preprocessor.targets else found
