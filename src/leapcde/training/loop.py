@@ -143,9 +143,14 @@ def _finished(config: TrainConfig, history: History) -> str:
 
 def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
-    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1:
+    if task == "survival":
+        several, why = targets(validation)[:, 1].any() and len(targets(validation)) > 1, "no event"
+    else:
+        several = task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1
+        why = "one class only"
+    if several:
         return metric
-    message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
+    message = f"the validation data holds {why}, so {metric} is undefined; weights are chosen by the loss"
     warnings.warn(message, LeapWarning, stacklevel=3)
     return "val_loss"
 
@@ -164,7 +169,7 @@ def _give_up(config: TrainConfig, history: History) -> str:
 def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
     predicted, truth = predict(model, data), targets(data)
     found = measure(task, predicted, truth, sample_weights(data))
-    loss = found["loss" if task == "classification" else "mse"]
+    loss = found["loss" if "loss" in found else "mse"]
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
         each = sample_weights(evened(data, weights))
         each = None if each is None else jnp.asarray(each)

@@ -25,6 +25,7 @@ ANSWERS = {
     "classification": "probabilities (sample, class)",
     "regression": "numbers (sample,)",
     "forecasting": "values (sample, step, channel)",
+    "survival": "survival (sample, time), at the times named",
 }
 
 
@@ -34,7 +35,7 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
     Parameters
     ----------
     estimator : Estimator
-        A trained LeapClassifier, LeapRegressor or LeapForecaster.
+        A trained LeapClassifier, LeapRegressor, LeapSurvival or LeapForecaster.
     path : Path
         Of the file.
     format : str
@@ -85,6 +86,7 @@ def described(fitted: FittedModel, format: str, length: int) -> dict[str, Any]:
         "channels": preprocessor.channels,
         "classes": preprocessor.classes,
         "answer": ANSWERS[preprocessor.task],
+        **({} if preprocessor.bins is None else {"times": preprocessor.bins.edges}),
     }
 
 
