@@ -76,9 +76,7 @@ def _first(trees: Arrays, rounds: int) -> Arrays:
     return {**kept, "strength": np.array(float(rounds))}
 
 
-def fit_cox(
-    x: np.ndarray, event: np.ndarray, time: np.ndarray, strength: float, each: np.ndarray | None = None
-) -> np.ndarray:
+def fit_cox(x: np.ndarray, event: np.ndarray, time: np.ndarray, strength: float, each: np.ndarray | None = None) -> np.ndarray:
     """Weights of a Cox model: the largest partial likelihood (ties as by Breslow) with `strength` / 2 ‖weights‖² off it.
 
     Parameters

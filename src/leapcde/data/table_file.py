@@ -16,6 +16,7 @@ from leapcde.data.dataset import FORMER, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
+from leapcde.data.inputs import check_event_times
 from leapcde.data.series import Series
 from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, told_in_time
 from leapcde.data.windows import (
@@ -73,13 +74,15 @@ def load(
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = task or guess_task(series.target)
-    choose("task", task, ("classification", "regression"))
+    choose("task", task, ("classification", "regression", "survival"))
     if task == "classification" and series.target.ndim > 1:
         raise InputError(
             f"several labels ({', '.join(series.target_names)}) cannot be classified at once: fit one target= at a time; "
             "task='regression' predicts all of them as numbers"
         )
     labels = series.target if task == "classification" else None
+    if task == "survival":
+        labels = check_event_times(series)[:, 0]
     parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
     train, validation, test = as_trained(*parts)
     return Dataset(path.stem, task, train, validation, test, {**made, "split": told})

@@ -45,7 +45,9 @@ class Patients:
         columns |= {name: series.values[:, c].round(3) for c, name in enumerate(series.channels)}
         target = np.asarray(series.target)[owner]
         static = np.asarray(series.static)[owner, 0]
-        return pd.DataFrame({**columns, "age": static.round(1), "dead": target[:, 0].astype(int), "months": target[:, 1].round(3)})
+        return pd.DataFrame(
+            {**columns, "age": static.round(1), "dead": target[:, 0].astype(int), "months": target[:, 1].round(3)}
+        )
 
 
 def patients(samples: int = 500, seed: int = 0) -> Patients:
@@ -66,7 +68,10 @@ def patients(samples: int = 500, seed: int = 0) -> Patients:
     row = np.arange(samples)
     recent = _recent(marker, grid, ends)
     age = rng.normal(60.0, 10.0, samples)
-    now, always = 1.3 * recent + 0.8 * marker[row, place], 0.8 * np.maximum(recent, 0.0) * strain[row, place] + 0.04 * (age - 60)
+    now, always = (
+        1.3 * recent + 0.8 * marker[row, place],
+        0.8 * np.maximum(recent, 0.0) * strain[row, place] + 0.04 * (age - 60),
+    )
     time = _times(rng, now, always)
     leaves = np.minimum(rng.exponential(30.0, samples), LAST)
     target = np.stack([(time <= leaves).astype(float), np.minimum(time, leaves)], 1)

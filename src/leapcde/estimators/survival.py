@@ -10,10 +10,10 @@ import numpy as np
 
 from leapcde import DEFAULT_MODEL
 from leapcde.data.columns import Columns
-from leapcde.data.parse import unmasked
-from leapcde.data.series import Series, name_of
+from leapcde.data.inputs import check_event_times, event_times
+from leapcde.data.series import Series
 from leapcde.data.split import hold_out
-from leapcde.errors import InputError, LeapWarning, Problems
+from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.calibrate import calibrated_hazards
 from leapcde.training.config import TrainConfig
@@ -23,7 +23,6 @@ from leapcde.training.fitted import Fitted
 from leapcde.training.loop import Trained
 
 MOSTLY = 0.9  # of samples whose duration is how long they last, from which a mistake is likely
-FORMS = "give a structured array (event, time) as scikit-survival has it, or rows of (event, time)"
 
 
 class LeapSurvival(Estimator):
@@ -64,11 +63,9 @@ class LeapSurvival(Estimator):
         For tables: the column that tells the samples apart.
     time : str, optional
         For tables: the column with the times, numbers or dates.
-    event : str, optional
-        For tables: the column that says whether the event was seen, 0 or 1, one value a sample.
-    duration : str, optional
-        For tables: the column with the time from each sample's last row to the event, or to when it was last known that
-        there was none.
+    target : (str, str), optional
+        For tables: the column that says whether the event was seen, 0 or 1, and the one with the duration: from each
+        sample's last row to the event, or to when it was last known that there was none. One value a sample each.
     values : sequence of str, optional
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
@@ -93,8 +90,7 @@ class LeapSurvival(Estimator):
     """
 
     task = "survival"
-    event: str | None
-    duration: str | None
+    target: Sequence[str] | None
     times_: np.ndarray  # where bins of time end
 
     def __init__(
@@ -112,8 +108,7 @@ class LeapSurvival(Estimator):
         validation: float = 0.15,
         id: str | None = None,
         time: str | None = None,
-        event: str | None = None,
-        duration: str | None = None,
+        target: Sequence[str] | None = None,
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
         ensemble: int = 1,
@@ -134,8 +129,7 @@ class LeapSurvival(Estimator):
         self.validation = validation
         self.id = id
         self.time = time
-        self.event = event
-        self.duration = duration
+        self.target = target
         self.values = values
         self.static = static
         self.ensemble = ensemble
@@ -191,35 +185,18 @@ class LeapSurvival(Estimator):
         return asked
 
     def _columns(self) -> Columns:
-        named = (self.event, self.duration)
-        if (self.event is None) != (self.duration is None):
-            raise InputError("a table needs both event= and duration=, the columns with (event, time)")
-        target = None if self.event is None else tuple(map(str, named))
-        return Columns(self.id, self.time, target, tuple(self.values or ()), tuple(self.static or ()))
+        if self.target is not None and (isinstance(self.target, str) or len(self.target) != 2):
+            raise InputError(f"target={self.target!r}: name two columns, the event (0 or 1) and the duration")
+        return super()._columns()
 
     def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
-        given = None if y is None else event_times(y)
-        if given is None and self.event is None and hasattr(X, "columns"):
-            raise InputError("LeapSurvival needs y, or the names of a table's columns as event= and duration=")
-        return super()._training_series(X, given, settle=settle, **more)
+        series = super()._training_series(X, None if y is None else event_times(y), settle=settle, **more)
+        check_event_times(series)
+        return series
 
     def _check_target(self, series: Series) -> None:
-        target = np.asarray(series.target)
-        if target.ndim != 2 or target.shape[1] != 2 or target.dtype.kind not in "fiub":
-            raise InputError(f"y has shape {target.shape}; {FORMS}")
-        problems = Problems()
-        for wrong, what in (
-            (~np.isin(target[:, 0], (0, 1)), "its event is {:g}; 1 says that it was seen, 0 that it was not"),
-            (~(np.isfinite(target[:, 1]) & (target[:, 1] >= 0)), "its time is {:g}; give how long after its last row, 0 or more"),
-        ):
-            column = 0 if "event" in what else 1
-            for i in np.flatnonzero(wrong):
-                problems.add(f"{name_of(series, i)}: {what.format(target[i, column])}")
-        problems.raise_if_any(f"y cannot be used; {FORMS}")
-        self._tell_own_lengths(series, np.asarray(target[:, 1], float))
-
-    def _tell_own_lengths(self, series: Series, time: np.ndarray) -> None:
         """A series that goes on until the event gives it away: a mistake that makes every number look wonderful."""
+        time = np.asarray(series.target, float)[:, 1]
         lasts = series.times[series.offsets[1:] - 1] - series.times[series.offsets[:-1]]
         if np.mean(np.isclose(lasts, time) & (time > 0)) > MOSTLY:
             message = (
@@ -247,38 +224,3 @@ class LeapSurvival(Estimator):
     def _score(self, series: Series) -> float:
         target = np.asarray(series.target, float)
         return concordance(target[:, 0] > 0, target[:, 1], self.fitted_.predict(series), series.weights)
-
-
-def event_times(y: Any) -> np.ndarray:
-    """Times to an event in any form that people have, as rows of (event, time).
-
-    A structured array, where the field of truths is the event whatever its name; rows; or a table with two columns.
-
-    >>> event_times(np.array([(True, 2.5), (False, 4.0)], dtype=[("dead", bool), ("days", float)])).tolist()
-    [[1.0, 2.5], [0.0, 4.0]]
-    """
-    names = getattr(getattr(y, "dtype", None), "names", None)
-    if names is not None:
-        truths = [name for name in names if y.dtype[name].kind == "b"]
-        if len(names) != 2 or len(truths) != 1:
-            raise InputError(f"y has the fields {', '.join(names)}; {FORMS}: one field of truths, one of times")
-        other = next(name for name in names if name not in truths)
-        return np.stack([np.asarray(y[truths[0]], float), _numbers(y[other])], 1)
-    table = y.to_numpy() if hasattr(y, "to_numpy") else unmasked(y)
-    try:
-        rows = np.asarray(table)
-    except ValueError:
-        raise InputError(f"y: rows of different lengths; {FORMS}") from None
-    if rows.ndim != 2 or rows.shape[1] != 2:
-        raise InputError(f"y has shape {rows.shape}; {FORMS}")
-    found = np.stack([_numbers(rows[:, 0]), _numbers(rows[:, 1])], 1)
-    if not np.isin(found[:, 0], (0, 1)).all() and np.isin(found[:, 1], (0, 1)).all():
-        raise InputError("y has the times first; give rows of (event, time), in this order")
-    return found
-
-
-def _numbers(column: Any) -> np.ndarray:
-    try:
-        return np.asarray(column).astype(float)
-    except (TypeError, ValueError):
-        raise InputError(f"y holds what is no number; {FORMS}") from None

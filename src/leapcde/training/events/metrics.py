@@ -83,13 +83,13 @@ def brier(
     curve = kaplan_meier(~event, time, weights)
     own, then = at_times(*curve, time)[:, None], at_times(*curve, times)[None]
     had, left = (time[:, None] <= times) & event[:, None], time[:, None] > times
-    share = np.where(had, 1 / np.where(own > 0, own, 1.0), 0.0) * (own > 0) + np.where(left, 1 / np.where(then > 0, then, 1.0), 0.0)
+    share = np.where(had, 1 / np.where(own > 0, own, 1.0), 0.0) * (own > 0) + np.where(
+        left, 1 / np.where(then > 0, then, 1.0), 0.0
+    )
     return np.average(share * (survival - left) ** 2, axis=0, weights=weights)
 
 
-def integrated_brier(
-    bins: Bins, log_ratio: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None
-) -> float:
+def integrated_brier(bins: Bins, log_ratio: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None) -> float:
     """The mean Brier score over time, from the first decile of the events in `target`, rows of (event, time), to the ninth."""
     event, time = target[:, 0] > 0, np.asarray(target[:, 1], float)
     if not event.any():
