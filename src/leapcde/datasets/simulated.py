@@ -39,7 +39,7 @@ class Patients:
         return self._so_far(np.array([6.0]))[:, 0]
 
     def table(self) -> pd.DataFrame:
-        """The same as a file has it: a row for each visit, with the columns "dead" and "months" repeated on all of a patient."""
+        """The same as a file has it: a row for each visit; "dead" and "months" are repeated on all rows of a patient."""
         series, owner = self.series, self.series.owner
         columns = {"patient": owner, "month": series.times.round(3)}
         columns |= {name: series.values[:, c].round(3) for c, name in enumerate(series.channels)}
@@ -54,7 +54,8 @@ def patients(samples: int = 500, seed: int = 0) -> Patients:
     """Patients with irregular visits. Three of their values are measured, now and then; two of them drive the hazard.
 
     The hazard after the last visit rises with the recent level of "marker", with "strain" where the marker is high, and
-    with age. How much the marker matters fades with time, so hazards are not proportional. Half of them leave, or have had none after two years.
+    with age. How much the marker matters fades with time, so hazards are not proportional. Half of
+    them leave, or have had none after two years.
 
     >>> found = patients(200)
     >>> found.series.channels, round(float(found.series.target[:, 0].mean()), 1)

@@ -345,7 +345,8 @@ class Estimator(LooksInside, BaseEstimator):
         return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
     def score(self, X, y=None, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier; concordance of risks; R² of a regressor or forecaster; with weights, samples count as much as those say."""
+        """Accuracy of a classifier; concordance of risks; R² of a regressor or forecaster. With weights, samples count as much
+        as those say."""
         check_is_fitted(self, "fitted_")
         return self._score(self._training_series(X, y, sample_weight=sample_weight))
 

@@ -40,9 +40,7 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     said = estimator.fitted_.preprocessor.decode(raw)
     ends: dict[str, Any] = {}
     if coverage is not None and isinstance(estimator, LeapSurvival):
-        raise InputError(
-            "there are no intervals around risks; the columns S(t) say how probable each time is, leave out coverage="
-        )
+        raise InputError("there are no intervals around risks; S(t) says how probable times are: leave out coverage=")
     if coverage is not None and not isinstance(estimator, LeapClassifier):
         ends = dict(zip(("lower", "upper"), estimator.around(said, coverage, series), strict=True))
     name = estimator.id or "id"
