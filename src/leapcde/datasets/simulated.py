@@ -78,7 +78,7 @@ def patients(samples: int = 500, seed: int = 0) -> Patients:
     target = np.stack([(time <= leaves).astype(float), np.minimum(time, leaves)], 1)
     weight = 70 + 10 * rng.normal(size=(samples, 1)) + np.zeros(len(grid))
     hidden = np.stack([100 + 20 * marker, 5 + strain, weight], -1)
-    pairs = [_visits(rng, hidden[i], grid, place[i]) for i in range(samples)]
+    pairs = [_visits(rng, hidden[i], grid, int(place[i])) for i in range(samples)]
     series = as_series(pairs, target=target, static=age[:, None], channels=["marker", "strain", "weight"])
     return Patients(series, now, always)
 

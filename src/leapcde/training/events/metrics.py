@@ -64,6 +64,14 @@ def kaplan_meier(event: np.ndarray, time: np.ndarray, weights: np.ndarray | None
     return times, np.cumprod(1 - had / np.where(at_risk > 0, at_risk, 1.0))
 
 
+def _staying(event: np.ndarray, time: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of leaving without an event; who had one is gone before others leave at the same time."""
+    times, place = np.unique(time, return_inverse=True)
+    had, left = (np.bincount(place, weights=weights * whom, minlength=len(times)) for whom in (event, ~event))
+    at_risk = np.cumsum((had + left)[::-1])[::-1] - had
+    return times, np.cumprod(1 - left / np.where(at_risk > 0, at_risk, 1.0))
+
+
 def at_times(times: np.ndarray, share: np.ndarray, asked: np.ndarray, *, before: bool = False) -> np.ndarray:
     """A curve of steps at the times asked, or just before them."""
     place = np.searchsorted(times, asked, side="left" if before else "right")
@@ -80,7 +88,7 @@ def brier(
     """
     event = np.asarray(event, bool)
     weights = np.ones(len(time)) if weights is None else weights
-    curve = kaplan_meier(~event, time, weights)
+    curve = _staying(event, time, weights)
     own, then = at_times(*curve, time)[:, None], at_times(*curve, times)[None]
     had, left = (time[:, None] <= times) & event[:, None], time[:, None] > times
     share = np.where(had, 1 / np.where(own > 0, own, 1.0), 0.0) * (own > 0) + np.where(
