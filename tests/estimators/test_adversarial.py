@@ -1,4 +1,4 @@
-"""Nonsense given to what fills holes, finds what does not fit, or waits for an event: one clear error, before anything is trained."""
+"""Nonsense given to what fills holes, finds what does not fit, or waits for an event: one clear error, before any training."""
 
 from __future__ import annotations
 

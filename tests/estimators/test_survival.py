@@ -12,6 +12,7 @@ from sksurv.util import Surv
 import leapcde
 from command import leapcde as command
 from leapcde import LeapError, LeapSurvival, LeapWarning, check_estimator
+from leapcde.data.inputs import event_times
 from leapcde.datasets.simulated import patients
 from leapcde.errors import InputError
 from leapcde.estimators.export.files import export
@@ -48,21 +49,19 @@ def test_it_learns_who_is_in_danger(survival, people):
 
 
 def test_every_form_of_y_is_the_same(people):
-    X = [people.series.sample(i) for i in range(60)]
     rows = np.asarray(people.series.target)[:60]
-    quick = LeapSurvival("gru", options={"hidden": 4}, epochs=1)
-    first = quick.fit(X, rows).predict(X)
     for y in (
+        rows,
+        rows.tolist(),
         Surv.from_arrays(rows[:, 0] > 0, rows[:, 1]),
         Surv.from_arrays(rows[:, 0] > 0, rows[:, 1], name_event="dead", name_time="days")[["days", "dead"]],
         pd.DataFrame({"dead": rows[:, 0] > 0, "days": rows[:, 1]}),
-        rows.tolist(),
-        people.series.take(range(60)),
     ):
-        given = (y, None) if isinstance(y, leapcde.Series) else (X, y)
-        if given[1] is None:
-            given = (leapcde.as_series(X, target=y.target), None)
-        np.testing.assert_array_equal(quick.fit(*given).predict(X), first)
+        np.testing.assert_array_equal(event_times(y), rows)
+    X, y = people.series.take(range(60)), Surv.from_arrays(rows[:, 0] > 0, rows[:, 1])
+    quick = LeapSurvival("gru", options={"hidden": 4}, epochs=1)
+    first = quick.fit(X, y).predict(X)
+    np.testing.assert_array_equal(quick.fit(X).predict(X), first)
 
 
 def test_tables_files_and_streams(survival, people, tmp_path):
@@ -91,6 +90,7 @@ def test_tables_files_and_streams(survival, people, tmp_path):
         quick.stream().push(0.0, [1.0]).predict_survival_function([1.0])
 
 
+@pytest.mark.slow
 def test_the_exported_function_gives_curves(survival, people, tmp_path):
     some = people.series.take(range(5))
     length = int(some.lengths.max())
@@ -107,6 +107,7 @@ def test_the_exported_function_gives_curves(survival, people, tmp_path):
     np.testing.assert_allclose(run(*given), survival.predict_survival_function(some), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_counted_is_told(survival, people):
     found = survival.explain(people.series.take(range(3)), steps=4)
     assert "log hazard ratio" in found.unit
@@ -152,6 +153,7 @@ def test_it_is_at_home_here():
     check_estimator(LeapSurvival("gru", options={"hidden": 4}, epochs=1))
 
 
+@pytest.mark.slow
 def test_everybody_in_validation_left(people):
     series = people.series.take(range(40))
     left = leapcde.as_series(series, target=np.asarray(series.target) * [0, 1])
