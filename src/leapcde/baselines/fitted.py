@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from leapcde.baselines import forecasts, tabular
+from leapcde.baselines import forecasts, survival, tabular
 from leapcde.baselines.trees import Arrays
 from leapcde.data.series import Series
 from leapcde.data.split import folds, strata
@@ -51,6 +51,11 @@ KINDS: dict[str, dict[str, Kind]] = {
         "ridge": Kind("a ridge on summaries", tabular.ridge_number, tabular.linear_number),
         "boosted-trees": Kind("boosted trees on summaries", tabular.trees_for_numbers, tabular.tree_numbers),
         "extra-trees": Kind("extra-trees on summaries", tabular.forest_for_numbers, tabular.forest_numbers),
+    },
+    "survival": {
+        "kaplan-meier": Kind("Kaplan–Meier, the same for all", survival.kaplan_meier_curve, tabular.constant),
+        "cox": Kind("a Cox model on summaries", survival.cox, survival.linear_hazards),
+        "boosted-trees": Kind("boosted trees on summaries", survival.trees_for_hazards, survival.tree_hazards),
     },
     "forecasting": {
         "last-value": Kind("the last value", forecasts.nothing, forecasts.last_value),

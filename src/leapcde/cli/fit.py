@@ -38,6 +38,7 @@ from leapcde.cli.options import (
     Seed,
     TimeLimit,
     command,
+    event_or_target,
     name_values,
     names,
     print_json,
@@ -63,6 +64,8 @@ TimeFormat = Annotated[
 Target = Annotated[
     str | None, typer.Option(help="Column to predict, one value a sample, or several; of forecasts, channels; comma-separated.")
 ]
+Event = Annotated[str | None, typer.Option(help="Column that is 1 where an event was seen and 0 where not; with --duration.")]
+Duration = Annotated[str | None, typer.Option(help="Column with the time from a sample's last row to its event or last look.")]
 Known = Annotated[str, typer.Option(help="Channels whose future is known when forecasts are asked for, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
@@ -100,6 +103,8 @@ def fit(
     time: Time = None,
     time_format: TimeFormat = None,
     target: Target = None,
+    event: Event = None,
+    duration: Duration = None,
     values: Values = "",
     static: Static = "",
     weights: Weights = None,
@@ -139,6 +144,7 @@ def fit(
     """
     from leapcde.cli.source import first_load
 
+    target, task = event_or_target(event, duration, target, horizon, task)
     columns = (id, time, target, values, static, weights)
     asked = file_request(file, *columns, horizon, window, task, drop, time_format, split, stride, known)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}

@@ -16,6 +16,7 @@ from leapcde.data.dataset import FORMER, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
+from leapcde.data.inputs import check_event_times
 from leapcde.data.series import Series
 from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, strata, told_in_time
 from leapcde.data.windows import (
@@ -73,7 +74,9 @@ def load(
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = _task(series, task)
-    labels = None if task == "regression" else strata(series.target)
+    labels = None if task in ("regression", "survival") else strata(series.target)
+    if task == "survival":
+        labels = check_event_times(series)[:, 0]
     parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
     train, validation, test = as_trained(*parts)
     return Dataset(path.stem, task, train, validation, test, {**made, "split": told})
@@ -88,7 +91,7 @@ def _task(series: Series, asked: str | None) -> str:
             f"the targets ({names}) are all 0 or 1, which can be meant in two ways: give task='labels' for the probability of "
             "each, or task='regression' to predict them as numbers"
         )
-    choose("task", asked, ("classification", "labels", "regression"))
+    choose("task", asked, ("classification", "labels", "regression", "survival"))
     asked = "labels" if asked == "classification" and target.ndim > 1 else asked
     if asked == "labels":
         _check_labels(target, series.target_names)

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_softmax
 
+from leapcde.training.events import metrics as events
+
 DRAWS = 500  # times that the validation samples are drawn again
 SELDOM = 0.05  # share of these that a candidate must have won to have a say
 BLOCKS = 30  # of neighbouring windows, which resemble each other: errors of forecasts are judged by the means of these
 
 
 def losses(task: str, outputs: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """How wrong an answer is about each sample: −log p of the true class (of labels, on average), or the mean squared error
-    of what is known.
+    """How wrong an answer is about each sample: −log p of the true class (of labels, on average), the mean squared error
+    of what is known, or of times to an event −log-likelihood.
 
     >>> losses("regression", np.array([[1.0], [2.0]]), np.array([[1.0], [4.0]])).tolist()
     [0.0, 4.0]
@@ -24,6 +26,8 @@ def losses(task: str, outputs: np.ndarray, target: np.ndarray) -> np.ndarray:
     if task == "labels":
         scores = outputs.astype(np.float64)
         return np.logaddexp(0.0, np.where(target > 0, -scores, scores)).mean(1)
+    if task == "survival":
+        return events.losses(outputs, target)
     squares = ((outputs.astype(np.float64) - target) ** 2).reshape(len(target), -1)
     known = ~np.isnan(squares)
     return np.where(known, squares, 0.0).sum(1) / np.maximum(known.sum(1), 1)

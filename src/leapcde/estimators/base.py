@@ -53,7 +53,7 @@ AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters th
 
 
 class Estimator(LooksInside, BaseEstimator):
-    """What the three estimators share. Abstract: use LeapClassifier, LeapRegressor or LeapForecaster."""
+    """What the estimators share. Abstract: use LeapClassifier, LeapRegressor, LeapSurvival or LeapForecaster."""
 
     task: str
     model: str
@@ -319,7 +319,7 @@ class Estimator(LooksInside, BaseEstimator):
     # Answering ----------------------------------------------------------------------------------------------------
 
     def predict(self, X) -> np.ndarray:
-        """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
+        """Labels, numbers, risks, or future values (sample, step, channel), in the units of the data."""
         series = self._new_series(X)  # which checks that there is something fitted
         return self.fitted_.predict(series)
 
@@ -350,7 +350,8 @@ class Estimator(LooksInside, BaseEstimator):
         return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
     def score(self, X, y=None, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier; R² of a regressor or forecaster; with weights, samples count as much as those say."""
+        """Accuracy of a classifier; concordance of risks; R² of a regressor or forecaster. With weights, samples count as much
+        as those say."""
         check_is_fitted(self, "fitted_")
         return self._score(self._training_series(X, y, sample_weight=sample_weight))
 

@@ -157,6 +157,8 @@ def _data(kind: str) -> Series:
         pairs.append((np.sort(rng.choice(4 * length, length, replace=False)) / 2, values))
     target = None if kind == "forecasting" else np.arange(SAMPLES) % 2
     series = as_series(pairs)
+    if kind == "survival":
+        return as_series(series, target=np.stack([np.arange(SAMPLES) % 2, 1.0 + np.arange(SAMPLES)], 1))
     return series if target is None else as_series(series, target=target + (0.5 if kind.startswith("regress") else 0))
 
 

@@ -12,6 +12,7 @@ from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
+from leapcde.estimators.survival import LeapSurvival
 
 
 def predictions_table(estimator: Estimator, table: Any, *, coverage: float | None = None) -> pd.DataFrame:
@@ -30,12 +31,15 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     -------
     pandas.DataFrame
         The id and the prediction, or a column for each of several targets; with probabilities for classes, with a row for
-        each step for forecasts.
+        each step for forecasts. Of times to an event, the prediction is the risk; with the median, and the probability S(t) of
+        no event up to five times.
     """
     series = estimator._new_series(table)
     raw = estimator.fitted_.raw(series)
     said = estimator.fitted_.preprocessor.decode(raw)
     ends: dict[str, Any] = {}
+    if coverage is not None and isinstance(estimator, LeapSurvival):
+        raise InputError("there are no intervals around risks; S(t) says how probable times are: leave out coverage=")
     if coverage is not None and not isinstance(estimator, LeapClassifier):
         ends = dict(zip(("lower", "upper"), estimator.around(said, coverage, series), strict=True))
     name = estimator.id or "id"
@@ -47,11 +51,21 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     if targets := estimator.fitted_.preprocessor.target_names:
         return pd.DataFrame({name: ids, **_by_target(targets, said, ends)})
     found = pd.DataFrame({name: ids, "prediction": said})
+    if isinstance(estimator, LeapSurvival):
+        return found.assign(**_survival(estimator, raw))
     if isinstance(estimator, LeapClassifier):
         shares = estimator.fitted_.preprocessor.probability(raw)
         found = found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares.T, strict=True)})
         return found if coverage is None else found.assign(set=_as_text(estimator.sets_around(shares, coverage)))
     return found.assign(**ends)
+
+
+def _survival(estimator: LeapSurvival, raw: np.ndarray) -> dict[str, np.ndarray]:
+    bins = estimator.fitted_.preprocessor.bins
+    assert bins is not None
+    times = np.unique(np.quantile(estimator.times_, [0.1, 0.25, 0.5, 0.75, 0.9], method="inverted_cdf"))
+    curves = dict(zip((f"S({t:.4g})" for t in times), bins.survival(raw, times).T, strict=True))
+    return {"median": bins.quantile(raw, 0.5), **curves}
 
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:

@@ -51,7 +51,7 @@ class Result(NamedTuple):
     metric: str
     metrics: dict[str, dict[str, float]]  # by split
     baselines: dict[str, dict[str, dict[str, float]]]  # by name and split
-    coverage: float | None  # of intervals that promise 90 %; None for classes
+    coverage: float | None  # of intervals that promise 90 %; None for classes and risks
     parameters: int
     seconds: float
     stopped: str
@@ -235,7 +235,7 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
     fitted, covered = estimator.fitted_, None
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
-    if data.task not in ("classification", "labels"):
+    if data.task not in ("classification", "labels", "survival"):
         truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
         rough = {name: estimator._rough(part) for name, part in parts.items()}

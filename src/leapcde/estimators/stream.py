@@ -60,12 +60,18 @@ class Stream(ABC):
         return self
 
     def predict(self) -> Any:
-        """The label, number, or future values (step, channel), from what was pushed so far."""
+        """The label, number, risk, or future values (step, channel), from what was pushed so far."""
         return self.fitted.preprocessor.decode(self.raw())[0]
 
     def predict_proba(self) -> np.ndarray:
         """The probability of each class, in the order of the classes, or of each label."""
         return self.fitted.preprocessor.probability(self.raw())[0]
+
+    def predict_survival_function(self, times: Any) -> np.ndarray:
+        """How probable it is that the event has not come so long after the last row: one number for each time."""
+        if (bins := self.fitted.preprocessor.bins) is None:
+            raise InputError(f"survival is about times to an event; this model does {self.fitted.preprocessor.task}")
+        return bins.survival(self.raw(), np.atleast_1d(np.asarray(times, float)))[0]
 
     def raw(self) -> np.ndarray:
         """What the model says before it is decoded, with a leading axis of one."""

@@ -123,6 +123,8 @@ def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
     shape = (len(series), *preprocessor.spec.output)
     if preprocessor.target_names:
         return _target_weights(preprocessor, shape, of)
+    if preprocessor.task == "survival":
+        return np.full(shape, 1 / shape[1], np.float32), "added to the mean log hazard ratio"
     if preprocessor.task == "regression":
         return np.full(shape, preprocessor.target_std, np.float32), "added to the predicted number"
     if preprocessor.task == "forecasting":

@@ -207,6 +207,38 @@ def plot_forecast(t: np.ndarray, past: np.ndarray, future: np.ndarray, forecasts
     return figure
 
 
+def plot_survival(times: np.ndarray, curves: dict[str, np.ndarray], unit: str, beside: np.ndarray | None = None) -> Figure:
+    """Curves of survival, one line a sample; `beside` is that of everybody together."""
+    figure, (axis,) = _subplots(1, height=3.2)
+    for name, curve in curves.items():
+        axis.plot(times, curve, lw=2, label=name)
+    if beside is not None:
+        axis.plot(times, beside, color=GREY, lw=1.2, ls="--", label="all together")
+    axis.set(xlabel=f"{unit} after the last row", ylabel="share without an event", ylim=(0, 1.02))
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def plot_interval(
+    t: np.ndarray,
+    past: np.ndarray,
+    ahead: np.ndarray,
+    came: np.ndarray,
+    said: tuple[np.ndarray, np.ndarray, np.ndarray],
+    name: str,
+) -> Figure:
+    """One channel: what was seen, what came at the times `ahead`, and what was said: (lower, forecast, upper)."""
+    figure, (axis,) = _subplots(1, height=2.6)
+    axis.plot(t, past, "o", color="black", ms=3, label="observed")
+    axis.fill_between(ahead, said[0], said[2], color=BLUE, alpha=0.2, lw=0, label="90 % interval")
+    axis.plot(ahead, said[1], color=BLUE, lw=2, label="forecast")
+    axis.plot(ahead, came, "o", color=GREY, ms=4, mfc="white", label="what came")
+    axis.set_xlabel("time")
+    axis.set_ylabel(name, parse_math=False)
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
 def plot_samples(
     samples: Sequence[tuple[np.ndarray, np.ndarray]], labels: Sequence[str], channels: Sequence[tuple[int, str]]
 ) -> Figure:

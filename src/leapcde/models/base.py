@@ -19,7 +19,7 @@ from leapcde.paths.path import CubicPath
 from leapcde.paths.transform import averaged, clock_path, paced
 from leapcde.solve.solver import Solver
 
-TASKS = ("classification", "labels", "regression", "forecasting")
+TASKS = ("classification", "labels", "regression", "forecasting", "survival")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Spec:
     task: str
     values: int  # channels of the series
     channels: int  # channels of the path X: time, intensities, values
-    output: tuple[int, ...]  # (classes,), (labels,), (1,), or (horizon, values)
+    output: tuple[int, ...]  # (classes,), (labels,), (1,), (horizon, values), or (bins of time,)
     static: int = 0
     span: float = 1.0  # the longest sample's duration, in typical gaps
     recipe: Recipe = field(default_factory=Recipe)  # how the path X is made, for models that make another one

@@ -68,6 +68,22 @@ def mean_squared_error(
     return jnp.sum(squared) / jnp.maximum(there.sum(), 1)
 
 
+def hazard_loss(
+    log_ratio: Float[Array, "batch bins"], target: Float[Array, "batch 2 bins"], each: Float[Array, " batch"] | None = None
+) -> Float[Array, ""]:
+    """Mean −log-likelihood of hazards that are constant in bins of time, up to a constant.
+
+    The target holds, for each bin, the events that an average sample would have had while this one was watched, and the
+    event that it had; `log_ratio` says how many times more there are, as a logarithm (at most ±10).
+
+    >>> float(hazard_loss(jnp.zeros((1, 2)), jnp.array([[[0.5, 0.25], [0.0, 1.0]]])))
+    0.75
+    """
+    ratio = jnp.clip(log_ratio, -10.0, 10.0)
+    loss = jnp.sum(target[:, 0] * jnp.exp(ratio) - target[:, 1] * ratio, axis=-1)
+    return jnp.mean(loss if each is None else each * loss)
+
+
 def path_loss(
     Y: Float[Array, "batch length channels"],
     x: Float[Array, "batch length channels"],

@@ -20,6 +20,7 @@ from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Bucket, Recipe
 from leapcde.training.config import TrainConfig
+from leapcde.training.events.metrics import integrated_brier
 from leapcde.training.loop import Trained, fit
 from leapcde.training.metrics import frequencies, main_metric, measure, softmax
 from leapcde.training.predict import checked, predict
@@ -83,7 +84,7 @@ class Fitted(ABC):
         return replace(self, calibration=calibration)  # pyright: ignore[reportArgumentType]
 
     def predict(self, series: Series) -> np.ndarray:
-        """Labels, numbers, or future values (sample, horizon, channel) in the units of the data."""
+        """Labels, numbers, risks, or future values (sample, horizon, channel) in the units of the data."""
         return self.preprocessor.decode(self.raw(series))
 
     def predict_proba(self, series: Series) -> np.ndarray:
@@ -124,6 +125,8 @@ class Fitted(ABC):
         if preprocessor.task == "labels":
             one = lambda j: measure("labels", outputs[:, [j]], target[:, [j]], series.weights)["auroc"]
             return found | {f"auroc({name})": one(j) for j, name in enumerate(preprocessor.target_names)}
+        if preprocessor.bins is not None:
+            return found | {"brier": integrated_brier(preprocessor.bins, outputs, np.asarray(series.target), series.weights)}
         if preprocessor.target_names:
             return found | self._by_target(outputs, target, series.weights)
         if preprocessor.task == "regression":
@@ -306,7 +309,7 @@ def train_model(
     train, validation : Series
         With targets. The weights that are best on `validation` are kept.
     task : str
-        "classification", "labels", "regression" or "forecasting".
+        "classification", "labels", "regression", "forecasting" or "survival".
     model, options : str, dict
         A name of `leapcde models`, and options of it that are not to be the defaults.
     recipe : Recipe

@@ -143,10 +143,16 @@ def _finished(config: TrainConfig, history: History) -> str:
 
 def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
-    truth = None if task not in ("classification", "labels") else targets(validation)
-    if truth is None or metric == "accuracy" or bool((truth != truth[0]).any()):
+    if metric == "accuracy" or task not in ("classification", "labels", "survival"):
         return metric
-    message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
+    truth, why = targets(validation), "one class only"
+    if task == "survival":
+        several, why = truth[:, 1].any() and len(truth) > 1, "no event"
+    else:
+        several = bool((truth != truth[0]).any())
+    if several:
+        return metric
+    message = f"the validation data holds {why}, so {metric} is undefined; weights are chosen by the loss"
     warnings.warn(message, LeapWarning, stacklevel=3)
     return "val_loss"
 

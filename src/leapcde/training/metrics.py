@@ -7,8 +7,10 @@ from scipy import special
 from sklearn import metrics as sk
 
 from leapcde.data.series import uneven
+from leapcde.training.events.metrics import measure_hazards
 
 MAIN = {"classification": "accuracy", "binary": "auroc", "labels": "auroc", "regression": "mse", "forecasting": "mse"}
+MAIN |= {"survival": "concordance"}
 LOWER_IS_BETTER = ("mse", "mae", "loss", "val_loss", "brier", "ece")
 BINS = 15  # of equally many samples, in which probabilities are compared with frequencies
 
@@ -23,12 +25,15 @@ def main_metric(task: str, classes: int) -> str:
 
 
 def measure(task: str, prediction: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
-    """All metrics of a task. `prediction` holds class scores (logits) or values; `weights`, how much each sample counts."""
+    """All metrics of a task. `prediction` holds class scores (logits), log hazard ratios or values; `weights`, how much each
+    sample counts."""
     weights = uneven(weights)
     if task == "classification":
         return _classification(prediction.astype(np.float64), target, weights)
     if task == "labels":
         return _labels(prediction.astype(np.float64), target, weights)
+    if task == "survival":
+        return measure_hazards(prediction, target, weights)
     there = ~np.isnan(target)
     error = prediction.astype(np.float64)[there] - target[there]
     each = None if weights is None else np.broadcast_to(weights.reshape(-1, *[1] * (target.ndim - 1)), target.shape)[there]

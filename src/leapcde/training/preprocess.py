@@ -16,6 +16,7 @@ from leapcde.data.series import Series
 from leapcde.errors import InputError, LeapWarning, Problems
 from leapcde.models.base import Spec
 from leapcde.paths.batch import Bucket, Recipe, make_buckets
+from leapcde.training.events.bins import Bins, risk
 from leapcde.training.metrics import sigmoid, softmax
 
 FEW = 10  # training samples, of which a class may be missing for no other reason
@@ -37,6 +38,7 @@ class Preprocessor:
     target_names: tuple[str, ...] = ()  # names of several targets
     static_names: tuple[str, ...] = ()
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns of text; see `Series`
+    bins: Bins | None = None  # of the time to an event
 
     @property
     def task(self) -> str:
@@ -75,7 +77,7 @@ class Preprocessor:
         if train.target is None:
             raise InputError("training needs targets: labels, numbers, or windows to forecast")
         values = train.values.shape[1]
-        mean, std, names = 0.0, 1.0, ()
+        mean, std, names, bins = 0.0, 1.0, (), None
         output: tuple[int, ...] = (1,)
         if task == "classification":
             classes = tuple(np.unique([*train.target.tolist(), *classes]).tolist())
@@ -90,6 +92,9 @@ class Preprocessor:
             output = (len(names),)
         elif task == "forecasting":
             output = tuple(train.target.shape[1:])
+        elif task == "survival":
+            bins = Bins.learn(np.asarray(train.target, float), train.weights)
+            output = (len(bins),)
         else:
             mean, std = _number_scale(train.target)
             if isinstance(mean, tuple):
@@ -106,7 +111,7 @@ class Preprocessor:
             ahead=tuple(float(x) / scaler.time_unit for x in ahead),
         )
         warn_unseen(train)
-        kept = {"target_names": names, "static_names": train.static_names, "categories": train.categories}
+        kept = {"target_names": names, "static_names": train.static_names, "categories": train.categories, "bins": bins}
         return cls(spec, scaler, train.channels, classes, mean, std, **kept)
 
     def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
@@ -127,19 +132,23 @@ class Preprocessor:
             return self.scaler.scale(target)
         if self.task == "labels":
             return check_truths(target, len(self.target_names)).astype(np.float32)
+        if self.bins is not None:
+            return self.bins.encode(np.asarray(target, float))
         numbers = np.asarray(target, float).reshape(len(target), -1)
         if numbers.shape[1:] != self.spec.output:
             raise InputError(f"y has {numbers.shape[1]} numbers a sample; training saw {self.spec.output[0]}")
         return ((numbers - np.array(self.target_mean)) / np.array(self.target_std)).astype(np.float32)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
-        """Raw predictions as people want them: labels, numbers, or future values in their own units."""
+        """Raw predictions as people want them: labels, numbers, risks, or future values in their own units."""
         if self.task == "classification":
             return np.array(self.classes)[raw.argmax(-1)]
         if self.task == "labels":
             return (raw > 0).astype(int)
         if self.task == "forecasting":
             return self.asked(self.scaler.unscale(raw))
+        if self.bins is not None:
+            return risk(raw)
         found = raw.astype(float) * np.array(self.target_std) + np.array(self.target_mean)
         return found if self.target_names else found[:, 0]
 
@@ -169,12 +178,14 @@ class Preprocessor:
         names = ("channels", "classes", "target_mean", "target_std", *(["targets"] if self.targets else []))
         names += ("target_names", "static_names", "categories")
         own = {key: getattr(self, key) for key in names}
+        own |= {} if self.bins is None else {"bins": self.bins.to_json()}
         return {**own, "scaler": self.scaler.to_json(), "spec": self.spec.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
         """What `to_json` wrote; parts that do not belong together are refused."""
-        parts = {"scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
+        parts: dict[str, Any] = {"scaler": Scaler.from_json(data["scaler"]), "spec": Spec.from_json(data["spec"])}
+        parts["bins"] = Bins.from_json(data["bins"]) if data.get("bins") else None
         lists: dict[str, Any] = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
         lists["categories"] = {name: tuple(kinds) for name, kinds in data.get("categories", {}).items()}
         found = cls(**{**data, **parts, **lists})
@@ -183,6 +194,8 @@ class Preprocessor:
         classes = (len(set(found.classes)),) == (len(found.classes),) == spec.output
         fits &= classes if spec.task == "classification" else not found.classes
         fits &= spec.task != "labels" or (len(found.target_names),) == spec.output
+        fits &= (found.bins is not None) == (spec.task == "survival")
+        fits &= found.bins is None or spec.output == (len(found.bins),)
         scales = np.array(found.target_std, float)
         fits &= bool(np.isfinite(np.array(found.target_mean, float)).all() and ((scales > 0) & (scales < np.inf)).all())
         if not fits:

@@ -14,7 +14,7 @@ from jax import lax
 
 from leapcde.errors import InputError
 from leapcde.models.base import Model
-from leapcde.nn.losses import cross_entropy, label_entropy, mean_squared_error, weight_norms
+from leapcde.nn.losses import cross_entropy, hazard_loss, label_entropy, mean_squared_error, weight_norms
 from leapcde.paths.batch import Batch, Bucket, Recipe
 from leapcde.training.augment import Augment, earlier, joined, noisy
 from leapcde.training.config import TrainConfig
@@ -34,7 +34,8 @@ class State(NamedTuple):
 
 
 def task_loss(task: str, prediction, target, weights=None, smoothing: float = 0.0, each=None):
-    """L_task: cross-entropy for classes and labels, mean squared error for numbers; `each` is the weight of each sample.
+    """L_task: cross-entropy for classes and labels, mean squared error for numbers, −log-likelihood for times to an event;
+    `each` is the weight of each sample.
 
     Nothing where the path is all there is to learn.
     """
@@ -44,6 +45,8 @@ def task_loss(task: str, prediction, target, weights=None, smoothing: float = 0.
         return cross_entropy(prediction, target, weights, smoothing, each)
     if task == "labels":
         return label_entropy(prediction, target, weights, each)
+    if task == "survival":
+        return hazard_loss(prediction, target, each)
     return mean_squared_error(prediction, target, each)
 
 

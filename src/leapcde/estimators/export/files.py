@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,6 +27,7 @@ ANSWERS = {
     "labels": "probabilities (sample, label)",
     "regression": "numbers (sample,)",
     "forecasting": "values (sample, step, channel)",
+    "survival": "survival (sample, time), at the times named",
 }
 
 
@@ -35,7 +37,7 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
     Parameters
     ----------
     estimator : Estimator
-        A trained LeapClassifier, LeapRegressor or LeapForecaster.
+        A trained LeapClassifier, LeapRegressor, LeapSurvival or LeapForecaster.
     path : Path
         Of the file.
     format : str
@@ -75,6 +77,37 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
     return about
 
 
+def onnx_milliseconds(path: Path | str, about: dict[str, Any], runs: int = 100) -> float | None:
+    """How long onnxruntime takes for one sample at a time, on one thread: the median of so many; None if it is not installed.
+
+    Parameters
+    ----------
+    path, about : Path, dict
+        What `export` wrote, and what it gave back.
+    runs : int
+        How many times one sample is answered.
+
+    Returns
+    -------
+    float or None
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options)
+    given = {name: np.zeros((1, *shape[1:]), np.float32) for name, shape in about["inputs"].items()}
+    given["times"] += np.arange(given["times"].shape[1], dtype=np.float32)
+    spent = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        session.run(None, given)
+        spent.append(time.perf_counter() - began)
+    return 1000 * float(np.median(spent))
+
+
 def described(fitted: FittedModel, format: str, length: int) -> dict[str, Any]:
     """What a user of the file must know."""
     preprocessor = fitted.preprocessor
@@ -86,6 +119,7 @@ def described(fitted: FittedModel, format: str, length: int) -> dict[str, Any]:
         "channels": preprocessor.channels,
         "classes": preprocessor.target_names if preprocessor.task == "labels" else preprocessor.classes,
         "answer": ANSWERS[preprocessor.task],
+        **({} if preprocessor.bins is None else {"times": preprocessor.bins.edges}),
     }
 
 
