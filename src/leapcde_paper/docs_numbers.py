@@ -258,6 +258,17 @@ def bench() -> str:
     return "\n".join(lines) + "\n"
 
 
+def instead() -> str:
+    """How many times longer a training step of other models takes, of the same size and on the same rows, on one thread."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step of another model" and row["threads"] == 1]
+    peers = list(dict.fromkeys(row["peer"] for row in steps))
+    lines = [f"| ours | shape | {' | '.join(peers)} |", f"|---|---|{'---:|' * len(peers)}"]
+    for model, shape in dict.fromkeys((row["model"], row["shape"]) for row in steps):
+        found = {row["peer"]: f"{row['ratio']:.1f} ×" for row in steps if (row["model"], row["shape"]) == (model, shape)}
+        lines.append(f"| {model} | {shape} | {' | '.join(found.get(peer, '') for peer in peers)} |")
+    return "\n".join(lines) + "\n"
+
+
 def bench_all() -> str:
     """Training steps and predictions in the record of `make bench`."""
     lines = ["| model, shape | case | threads | ours, s | peer | time against ours | quartiles | MB, ours and theirs |"]
@@ -338,6 +349,7 @@ TABLES = {
     "baselines": baselines,
     "bench": bench,
     "bench-all": bench_all,
+    "instead": instead,
     "bench-single": bench_single,
     "scaling": scaling,
     "decoder": decoder,
