@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.multiclass import type_of_target
 
@@ -222,6 +221,8 @@ class LeapClassifier(Estimator):
         self.classes_ = np.array(fitted.preprocessor.classes)
 
     def _score(self, series: Series) -> float:
+        from sklearn.metrics import accuracy_score
+
         said = self.fitted_.predict(replace(series, target=None))
         return float(accuracy_score(np.asarray(series.target), said, sample_weight=series.weights))
 

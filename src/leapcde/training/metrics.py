@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import special
-from sklearn import metrics as sk
 
 from leapcde.data.series import uneven
 
@@ -101,8 +100,14 @@ def _classification(logits: np.ndarray, target: np.ndarray, weights: np.ndarray 
     if not np.isfinite(logits).all():
         return dict.fromkeys(found if logits.shape[1] != 2 else (*found, "auroc", "auprc"), float("nan"))
     if logits.shape[1] == 2:
-        both = len(np.unique(target)) == 2
-        score = logits[:, 1] - logits[:, 0]
-        found["auroc"] = float(sk.roc_auc_score(target, score, sample_weight=weights)) if both else float("nan")
-        found["auprc"] = float(sk.average_precision_score(target, score, sample_weight=weights)) if both else float("nan")
+        found |= _ranking(target, logits[:, 1] - logits[:, 0], weights)
     return found
+
+
+def _ranking(target: np.ndarray, score: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+    from sklearn import metrics as sk  # here, because whoever only predicts needs none of it
+
+    if len(np.unique(target)) < 2:
+        return {"auroc": float("nan"), "auprc": float("nan")}
+    found = {"auroc": sk.roc_auc_score, "auprc": sk.average_precision_score}
+    return {name: float(metric(target, score, sample_weight=weights)) for name, metric in found.items()}
