@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from leapcde.data.series import Series
 from leapcde.data.windows import in_steps
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
@@ -14,7 +16,13 @@ from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.training.metrics import softmax
 
 
-def predictions_table(estimator: Estimator, table: Any, *, coverage: float | None = None) -> pd.DataFrame:
+def predictions_table(
+    estimator: Estimator,
+    table: Any,
+    *,
+    coverage: float | None = None,
+    outputs: Callable[[Series], np.ndarray] | None = None,
+) -> pd.DataFrame:
     """Predict for every sample of a long table.
 
     Parameters
@@ -25,6 +33,8 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
         New samples. Columns that training did not use are left out.
     coverage : float, optional
         Add the ends of intervals that hold the truth so often; for classes, the set that does.
+    outputs : callable, optional
+        Answers instead of the model in this process, such as `cluster.answers_of`.
 
     Returns
     -------
@@ -33,7 +43,7 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
         each step for forecasts.
     """
     series = estimator._new_series(table)
-    raw = estimator.fitted_.raw(series)
+    raw = estimator.fitted_.raw(series, outputs)
     said = estimator.fitted_.preprocessor.decode(raw)
     ends: dict[str, Any] = {}
     if coverage is not None and not isinstance(estimator, LeapClassifier):
