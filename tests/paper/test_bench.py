@@ -76,6 +76,27 @@ def test_the_bench_runs_to_the_end(tmp_path):
     assert all(np.isfinite(row["ours_s" if "ours_s" in row else "ratio"]) for row in rows)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["ncde", "leap"])
+def test_the_cost_of_a_gradient_is_measured(model, monkeypatch):
+    """What `make bench-scaling` does at every point of its curves."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import problems
+    import scaling
+
+    found = scaling.measure(model, True, **problems.SHAPES["tiny"])
+    assert found["seconds"] > 0 and found["megabytes"] > 0
+
+
+@pytest.mark.slow
+def test_one_answer_is_timed(tmp_path):
+    out = tmp_path / "latency.json"
+    asked = ["--models", "gru", "--rounds", "3", "--out", str(out)]
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "latency.py", *asked], check=True)
+    [row] = json.loads(out.read_text())["rows"]
+    assert row["predict_ms"]["lowest"] > 0 and row["push_ms"]["lowest"] > 0
+
+
 def test_chosen_settings_are_the_best_of_the_same_trials():
     found = tune.by_model(tune.read_trials(ROOT / tune.OUT))
     assert {*product(tune.EPOCHS, LABELS)} <= found.keys()

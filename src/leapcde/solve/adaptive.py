@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +16,7 @@ def solve_adaptive(field: Field, y0, X: Drive, solver: Solver, save):
     """As many steps as the tolerances ask for, the same for all samples of a batch; otherwise as `solve_fixed`."""
     import diffrax  # half a second that only adaptive steps need
 
-    methods = dict(zip(ADAPTIVE, (diffrax.Tsit5, diffrax.Dopri5), strict=True))
+    methods: dict[str, Any] = dict(zip(ADAPTIVE, (diffrax.Tsit5, diffrax.Dopri5), strict=True))
     pieces = X.times.shape[1] - 1
 
     def rate(s, y, _):
