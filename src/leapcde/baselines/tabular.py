@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from leapcde.baselines.summary import features
 from leapcde.baselines.trees import Arrays, fit_forest, fit_trees, means, sums
@@ -209,6 +207,9 @@ def thinned(series: Series, most: int = MOST) -> Series:
 
 
 def _logistic(x: np.ndarray, y: np.ndarray, classes: int, strength: float, each: np.ndarray | None = None) -> Arrays:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     with warnings.catch_warnings():  # after so many steps it is good enough to be compared with
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression(C=strength, max_iter=200).fit(x, y, sample_weight=each)

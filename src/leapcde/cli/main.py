@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,19 +129,23 @@ def predict(
     coverage: Annotated[
         float | None, typer.Option(help="Add intervals, or sets of classes, that hold the truth so often: 0.9.")
     ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers answer, part by part.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
     from leapcde.data.table_file import read_table
+    from leapcde.estimators.cluster import answers_of, connected
     from leapcde.estimators.predictions import for_spreadsheets, predictions_table
-    from leapcde.estimators.run import open_run
+    from leapcde.estimators.run import MODEL, open_run
     from leapcde.files import write_text
 
     request, estimator, _ = open_run(run)
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; predict in Python with leapcde.load")
-    table = predictions_table(estimator, read_table(file, request.columns), coverage=coverage)
+    with nullcontext() if cluster is None else connected(cluster) as client:
+        outputs = None if client is None else answers_of(client, run / MODEL)
+        table = predictions_table(estimator, read_table(file, request.columns), coverage=coverage, outputs=outputs)
     text = for_spreadsheets(table).to_csv(index=False)
     if out is not None:
         write_text(out, text)

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from leapcde.data.dates import told_time
 from leapcde.data.series import Series
@@ -136,6 +135,8 @@ def split(
     if by_id or ordered:
         parts = _split_by_id(series, ordered)
     else:
+        from sklearn.model_selection import train_test_split
+
         everything = np.arange(len(series))
         size, strata = _train_size(len(series)), _strata(labels, everything, 0.3)
         train, rest = train_test_split(everything, train_size=size, random_state=0, stratify=strata)
@@ -169,6 +170,8 @@ def _split_by_id(series: Series, ordered: bool) -> list[np.ndarray]:
         second = min(max(round(0.85 * len(names)), first + 1), len(names) - 1)
         cuts = np.split(names, [first, second])
         return [np.flatnonzero(np.isin(ids, cut)) for cut in cuts]
+    from sklearn.model_selection import GroupShuffleSplit
+
     everything = np.arange(len(series))
     size = _train_size(len(names))
     train, rest = next(GroupShuffleSplit(1, train_size=size, random_state=0).split(everything, groups=ids))

@@ -38,6 +38,7 @@ from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig, plain
+from leapcde.training.devices import meet_others
 from leapcde.training.fitted import Fitted, new_model
 from leapcde.training.history import History
 from leapcde.training.loop import Trained
@@ -115,6 +116,7 @@ class Estimator(LooksInside, BaseEstimator):
         self
         """
         keep_compiled()
+        meet_others()
         series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         race(self, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)

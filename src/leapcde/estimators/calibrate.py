@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from leapcde.data.series import Series
 from leapcde.data.split import folds, strata
@@ -83,6 +83,8 @@ def learn_calibration(
     >>> round(learn_calibration(3.0 * scores, labels, np.zeros(2)).temperature)
     3
     """
+    from scipy import optimize
+
     weight = np.ones(len(labels)) if sample_weight is None else sample_weight * len(labels) / sample_weight.sum()
     scores, truth = scores.astype(np.float64), np.eye(scores.shape[1])[labels]
     if not np.isfinite(scores).all():

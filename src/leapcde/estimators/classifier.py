@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.multiclass import type_of_target
 
@@ -251,6 +250,8 @@ class LeapClassifier(Estimator):
         self.classes_ = np.array(fitted.preprocessor.classes or fitted.preprocessor.target_names)
 
     def _score(self, series: Series) -> float:
+        from sklearn.metrics import accuracy_score
+
         said = self.fitted_.predict(replace(series, target=None))
         truth = np.asarray(series.target)
         truth = check_truths(truth, len(self.classes_)) if self.task == "labels" else truth

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from leapcde.data.series import Series
 from leapcde.data.windows import in_steps
 from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
@@ -15,7 +17,13 @@ from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.survival import LeapSurvival
 
 
-def predictions_table(estimator: Estimator, table: Any, *, coverage: float | None = None) -> pd.DataFrame:
+def predictions_table(
+    estimator: Estimator,
+    table: Any,
+    *,
+    coverage: float | None = None,
+    outputs: Callable[[Series], np.ndarray] | None = None,
+) -> pd.DataFrame:
     """Predict for every sample of a long table.
 
     Parameters
@@ -26,6 +34,8 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
         New samples. Columns that training did not use are left out.
     coverage : float, optional
         Add the ends of intervals that hold the truth so often; for classes, the set that does.
+    outputs : callable, optional
+        Answers instead of the model in this process, such as `cluster.answers_of`.
 
     Returns
     -------
@@ -35,7 +45,7 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
         no event up to five times.
     """
     series = estimator._new_series(table)
-    raw = estimator.fitted_.raw(series)
+    raw = estimator.fitted_.raw(series, outputs)
     said = estimator.fitted_.preprocessor.decode(raw)
     ends: dict[str, Any] = {}
     if coverage is not None and isinstance(estimator, LeapSurvival):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import r2_score
 from sklearn.utils import RegressorTags
 
 from leapcde import DEFAULT_MODEL
@@ -137,6 +136,8 @@ class LeapRegressor(Estimator):
             raise InputError(f"y: the target of sample {wrong} is not finite; every sample needs one")
 
     def _score(self, series: Series) -> float:
+        from sklearn.metrics import r2_score
+
         truth = np.asarray(series.target, float)
         return float(r2_score(truth, self.fitted_.predict(replace(series, target=None)), sample_weight=series.weights))
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from leapcde.errors import InputError, need
 from leapcde.files import atomic
@@ -68,6 +67,8 @@ def between(t: np.ndarray, X: np.ndarray, times: np.ndarray, values: np.ndarray)
         return X
     if seen.sum() == 1:
         return np.full(len(t), low)
+    from scipy.interpolate import PchipInterpolator
+
     curve = PchipInterpolator(times[seen], values[seen])
     return curve(np.clip(t, times[seen][0], times[seen][-1]))
 

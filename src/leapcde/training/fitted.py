@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from leapcde.compiled import Form, take_apart
 from leapcde.data.series import Series, uneven
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
@@ -23,7 +25,7 @@ from leapcde.training.config import TrainConfig
 from leapcde.training.events.metrics import integrated_brier
 from leapcde.training.loop import Trained, fit
 from leapcde.training.metrics import frequencies, main_metric, measure, softmax
-from leapcde.training.predict import checked, predict
+from leapcde.training.predict import FEW, ROUND_TO, answer, checked, predict
 from leapcde.training.preprocess import Preprocessor, check_finite, warn_far, warn_unseen
 
 
@@ -91,13 +93,13 @@ class Fitted(ABC):
         """Class probabilities, columns in the order of `preprocessor.classes`, or of `target_names` where these are labels."""
         return self.preprocessor.probability(self.raw(series))
 
-    def raw(self, series: Series) -> np.ndarray:
-        """What the model says before it is decoded: class scores (calibrated logits), or standardised values."""
+    def raw(self, series: Series, outputs: Callable[[Series], np.ndarray] | None = None) -> np.ndarray:
+        """What the model (or `outputs`) says before it is decoded: class scores (calibrated logits), or standardised values."""
         if "_told" not in vars(self):
             object.__setattr__(self, "_told", True)  # frozen but for this: whoever predicts often has read it once
             warn_unseen(series)
         warn_far(series, self.preprocessor)
-        found = self.new_outputs(replace(series, target=None))
+        found = (outputs or self.new_outputs)(replace(series, target=None))
         check_finite(found, series, self.preprocessor)
         return found
 
@@ -206,7 +208,13 @@ class FittedModel(Fitted):
         return self.calibrated(predict(self.model, self.encode(series)))
 
     def new_outputs(self, series: Series) -> np.ndarray:
-        return self.calibrated(predict(self.model, self.preprocessor.encode(series, round_to=8)))
+        if len(series) <= FEW:
+            return self.calibrated(answer(*self.apart, self.preprocessor.scaled(series)))
+        return self.calibrated(predict(self.model, self.preprocessor.encode(series, round_to=ROUND_TO)))
+
+    @cached_property
+    def apart(self) -> tuple[Form, list]:
+        return take_apart((self.model, self.preprocessor.recipe))
 
     @property
     def parameters(self) -> int:

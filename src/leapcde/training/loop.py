@@ -24,6 +24,7 @@ from leapcde.paths.batch import Bucket, Recipe
 from leapcde.solve.adaptive import solve_error
 from leapcde.training.checkpoint import is_there, resume, save_checkpoint
 from leapcde.training.config import TrainConfig
+from leapcde.training.devices import check_together, everywhere, here
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
 from leapcde.training.predict import predict, sample_weights, targets
@@ -64,6 +65,9 @@ def fit(
     history, halvings = History(), 0
     if checkpoint is not None and is_there(checkpoint):
         state, best, history, halvings = resume(checkpoint, config, state)
+    check_together(len(history.rows))
+    step, state, best = everywhere((step, state, best))
+    train = [bucket._replace(batch=everywhere(bucket.batch)) for bucket in train]
     metric = _usable(metric, task, validation)
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
@@ -76,7 +80,7 @@ def fit(
                 stopped = _give_up(config, history)
             continue
         state = new
-        current = eqx.combine(state.kept, step.static)
+        current = eqx.combine(here(state.kept), step.static)
         row.update(_validate(current, task, validation, step.weights) if validate is None else validate(current))
         row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
         history.rows.append(row)
@@ -86,7 +90,7 @@ def fit(
             save_checkpoint(checkpoint, config, state, best, history, halvings)
         if on_epoch is not None and on_epoch(row) is True:
             stopped = f"a callback stopped it after {len(history.rows)} epochs"
-    return Trained(eqx.combine(best, step.static), history, stopped)
+    return Trained(eqx.combine(here(best), step.static), history, stopped)
 
 
 def compiled_steps(
@@ -115,7 +119,8 @@ def _epoch(step: Step, config: TrainConfig, state: State, train: list[Bucket], h
         part = slice(done, done + len(order))
         rate, when = (a[part].astype(np.float32) for a in (pace, epoch + np.arange(steps) / steps))
         try:
-            state, found = run_steps(step, state, train[bucket].batch, order, rate, when, key, np.arange(part.start, part.stop))
+            given = everywhere((order, rate, when, key, np.arange(part.start, part.stop)))
+            state, found = run_steps(step, state, everywhere(train[bucket].batch), *given)
         except eqx.EquinoxRuntimeError as error:
             if isinstance(solve_error(error), SolveError):
                 return state, None  # an adaptive solve that blew up is divergence: roll back, halve the rate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import special
-from sklearn import metrics as sk
 
 from leapcde.data.series import uneven
 from leapcde.training.events.metrics import measure_hazards
@@ -117,10 +116,7 @@ def _classification(logits: np.ndarray, target: np.ndarray, weights: np.ndarray 
     if not np.isfinite(logits).all():
         return dict.fromkeys(found if logits.shape[1] != 2 else (*found, "auroc", "auprc"), float("nan"))
     if logits.shape[1] == 2:
-        both = len(np.unique(target)) == 2
-        score = logits[:, 1] - logits[:, 0]
-        found["auroc"] = float(sk.roc_auc_score(target, score, sample_weight=weights)) if both else float("nan")
-        found["auprc"] = float(sk.average_precision_score(target, score, sample_weight=weights)) if both else float("nan")
+        found |= _ranking(target, logits[:, 1] - logits[:, 0], weights)
     return found
 
 
@@ -142,3 +138,12 @@ def _label(score: np.ndarray, truth: np.ndarray, weights: np.ndarray | None) -> 
     two = np.stack([np.zeros_like(score), score], axis=1)
     found = _classification(two, truth, weights) | frequencies(softmax(two), truth, weights)
     return {name: found[name] for name in ("auroc", "auprc", "brier", "ece")}
+
+
+def _ranking(target: np.ndarray, score: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+    from sklearn import metrics as sk  # here, because whoever only predicts needs none of it
+
+    if len(np.unique(target)) < 2:
+        return {"auroc": float("nan"), "auprc": float("nan")}
+    found = {"auroc": sk.roc_auc_score, "auprc": sk.average_precision_score}
+    return {name: float(metric(target, score, sample_weight=weights)) for name, metric in found.items()}

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import equinox as eqx
+import jax
 import numpy as np
 
+from leapcde.compiled import Form
+from leapcde.data.batch import Padded, pad
+from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.models.base import Model
 from leapcde.paths.batch import Batch, Bucket, few_sizes
@@ -57,3 +63,27 @@ def checked(function, *args):
 @eqx.filter_jit
 def _predict(model: Model, data: Batch, index):
     return model(data.take(index)).prediction
+
+
+FEW, ROUND_TO = 8, 8  # samples up to which one call answers; rows to which lengths are rounded for new data
+
+
+def answer(form: Form, arrays: list, scaled: Series) -> np.ndarray:
+    """Raw predictions for a few samples by one call of one program, which makes the path too.
+
+    Of a single sample, the calls of `make_buckets` and `predict` take longer than the answer. `form` is of (model, recipe).
+    """
+    longest = int(scaled.lengths.max())
+    obs = pad(scaled, -(-longest // ROUND_TO) * ROUND_TO if longest > 1 else 1)
+    count = len(obs.times)
+    repeated = np.minimum(np.arange(few_sizes(count)), count - 1)  # so that few shapes are compiled
+    try:
+        return np.asarray(_answer(form, arrays, jax.tree.map(lambda array: array[repeated], obs)))[:count]
+    except jax.errors.JaxRuntimeError as error:
+        raise solve_error(error) from None
+
+
+@partial(jax.jit, static_argnums=0)
+def _answer(form: Form, arrays: list, obs: Padded):
+    model, recipe = form.together(arrays)
+    return model(Batch(obs, recipe.path(obs))).prediction

@@ -116,12 +116,16 @@ class Preprocessor:
 
     def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
         """Scaled, padded, with paths; targets as the loss wants them."""
+        return make_buckets(self.scaled(series), self.recipe, round_to=round_to, waste=waste)
+
+    def scaled(self, series: Series) -> Series:
+        """Scaled, without rows that say nothing; targets as the loss wants them."""
         self.check(series)
         scaled = self.scaler.apply(without_empty_rows(series))
         _warn_coarse_times(scaled)
         if series.target is not None:
             scaled = replace(scaled, target=self.encode_target(series.target))
-        return make_buckets(scaled, self.recipe, round_to=round_to, waste=waste)
+        return scaled
 
     def encode_target(self, target: np.ndarray) -> np.ndarray:
         if self.task == "classification":

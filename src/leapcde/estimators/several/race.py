@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from leapcde import RACE
 from leapcde.baselines.fitted import baselines_for, fit_baseline
@@ -33,6 +32,7 @@ from leapcde.files import json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import plain
 from leapcde.training.defaults import told
+from leapcde.training.devices import meet_others
 from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import note
@@ -324,6 +324,8 @@ def _row(entry: Entry, judged: dict[str, float], weight: float) -> dict[str, Any
 
 def race_csv(rows: list[dict[str, Any]]) -> str:
     """The table of a race as text."""
+    import pandas as pd
+
     return pd.DataFrame(rows).to_csv(index=False)
 
 
@@ -333,6 +335,8 @@ def _check(estimator: Estimator, samples: int) -> None:
         raise InputError("options belong to a model: name it with model=, or leave them out for a race")
     if estimator.warm_start:
         needs_name(estimator, "warm_start")
+    if meet_others() > 1:  # each has its own clock, and would leave out other candidates
+        needs_name(estimator, "a training of several processes")
     if not estimator.time_limit > 0:
         raise InputError(f"time_limit {estimator.time_limit}: give seconds, more than 0")
     for one in CANDIDATES:
