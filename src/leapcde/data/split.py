@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from leapcde.data.dates import told_time
-from leapcde.data.series import Series
+from leapcde.data.series import Series, known_targets
 from leapcde.data.windows import FreshWindows, Horizon, auto_window, horizon_rows
 from leapcde.errors import InputError
 
@@ -46,6 +46,24 @@ def hold_out(
     return series.take(keep), series.take(np.sort(held))
 
 
+def sample_labels(series: Series) -> np.ndarray:
+    """The class of each sample, by which splits are stratified; of targets per row, the rarest that a sample shows.
+
+    >>> from leapcde.data.read import as_series
+    >>> sample_labels(as_series([[1, 2, 3], [4, 5, 6]], target=[[0, 0, 1], [0, 0, np.nan]], target_per="row")).tolist()
+    [1, 0]
+    """
+    target = np.asarray(series.target)
+    if not series.per_row:
+        return target
+    there = known_targets(target)
+    _, number, counts = np.unique(target[there], return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")  # the commonest first
+    place = np.zeros(len(target), int)
+    place[there] = np.argsort(order)[number]
+    return np.maximum.reduceat(place, series.offsets[:-1])
+
+
 def hold_out_groups(series: Series, share: float, *, by_class: bool = False, seed: int = 0) -> tuple[Series, Series | None]:
     """(what is left, what is held out), without a group on both sides; ids are the groups.
 
@@ -65,7 +83,7 @@ def hold_out_groups(series: Series, share: float, *, by_class: bool = False, see
     names, group = np.unique(np.asarray(series.ids), return_inverse=True)
     if len(names) < 2:
         raise InputError(f"groups: all samples are of one group ({names[0]}), so none can be held out; give no groups")
-    labels = np.asarray(series.target) if by_class else np.zeros(len(series))
+    labels = sample_labels(series) if by_class else np.zeros(len(series))
     classes = np.unique(labels, return_inverse=True)[1].reshape(-1)
     count = np.zeros((len(names), classes.max() + 1))
     np.add.at(count, (group, classes), 1)

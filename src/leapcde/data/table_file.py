@@ -16,8 +16,8 @@ from leapcde.data.dataset import FORMER, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
-from leapcde.data.series import Series
-from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, told_in_time
+from leapcde.data.series import Series, known_targets
+from leapcde.data.split import InTime, sample_labels, split, split_by_group, split_by_start, split_in_time, told_in_time
 from leapcde.data.windows import (
     Horizon,
     auto_window,
@@ -66,20 +66,21 @@ def load(
     groups = _groups(table, columns, group, series) if group else None
     made: dict[str, Any] = {"file": path.name, "drop": drop_rate}
     if horizon is not None:
+        _check_forecast(columns)
         asked = (forecast or (), known or ())
         roles(series.channels, *asked)  # or an error
         windows = {"horizon": horizon, "window": window, "stride": stride, "how": how, "groups": groups, "group": group}
         return _forecasts(path.stem, series, drop_rate, made, asked, **windows)
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
-    task = task or guess_task(series.target)
+    task = task or guess_task(series.target[known_targets(series.target)] if series.per_row else series.target)
     choose("task", task, ("classification", "regression"))
     if task == "classification" and series.target.ndim > 1:
         raise InputError(
             f"several labels ({', '.join(series.target_names)}) cannot be classified at once: fit one target= at a time; "
             "task='regression' predicts all of them as numbers"
         )
-    labels = series.target if task == "classification" else None
+    labels = sample_labels(series) if task == "classification" else None
     parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
     train, validation, test = as_trained(*parts)
     return Dataset(path.stem, task, train, validation, test, {**made, "split": told})
@@ -103,6 +104,11 @@ def _check_split(split: str | None, group: str, horizon: Horizon | None) -> None
         raise InputError("split 'sequence' is for forecasts; samples are split at random, by time or by group:COLUMN")
 
 
+def _check_forecast(columns: Columns) -> None:
+    if columns.target_per == "row":
+        raise InputError("target_per='row' is for classes and numbers; forecasts (horizon=) are asked for at every row already")
+
+
 def _without(columns: Columns, table: Any, group: str) -> Columns:
     """The columns without one that tells groups apart, which is no channel."""
     if not group or columns.values:
@@ -113,7 +119,7 @@ def _without(columns: Columns, table: Any, group: str) -> Columns:
 
 def _groups(table: Any, columns: Columns, group: str, series: Series) -> np.ndarray:
     """The group of each sample: a column that holds one value a sample."""
-    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None}
+    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None, "target_per": None}
     found = read_columns(table, replace(columns, target=group, **known))
     return np.asarray(found.target)
 

@@ -16,7 +16,7 @@ import numpy as np
 from leapcde.data.dataset import Dataset
 from leapcde.data.drop import drop
 from leapcde.data.series import Series
-from leapcde.data.split import split
+from leapcde.data.split import sample_labels, split
 from leapcde.errors import InputError, Problems, choose, meant
 
 
@@ -74,7 +74,7 @@ def uncut(series: Series, options: Any) -> Series:
 
 
 def stratified(series: Series, options: Any) -> Parts:
-    return split(series, labels=np.asarray(series.target))
+    return split(series, labels=sample_labels(series))
 
 
 def _no_checks(data_dir: Path, options: Any) -> tuple[()]:

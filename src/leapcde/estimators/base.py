@@ -27,6 +27,7 @@ from leapcde.data.split import Divided, hold_out, hold_out_groups
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
+from leapcde.estimators.rows import by_sample, check_per, row_options
 from leapcde.estimators.several.members import Start, fresh_members, known_members, train_members
 from leapcde.estimators.several.race import needs_name, race
 from leapcde.explain import attribution
@@ -103,7 +104,8 @@ class Estimator(LooksInside, BaseEstimator):
         Parameters
         ----------
         X, y
-            Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample.
+            Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample, or,
+            with `target_per="row"`, a list of arrays with one a row.
         sample_weight : array, optional
             How much each sample counts in the loss, in what chooses the weights and in the calibration; all the same if None.
         groups : array, optional
@@ -211,10 +213,10 @@ class Estimator(LooksInside, BaseEstimator):
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
         given = table_of(self.options)
         if isinstance(self.training, TrainConfig):
-            return given
+            return {**row_options(self.model, {}), **given} if series.per_row else given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
         suited = auto.model_options(self.model, *shape, task=self.task, interpolation=recipe.interpolation)
-        return {**suited, **given}
+        return {**(row_options(self.model, suited) if series.per_row else suited), **given}
 
     def _config(self, samples: int) -> TrainConfig:
         mine = {key: value for key in AMOUNTS if (value := getattr(self, key)) is not None}
@@ -262,14 +264,19 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _columns(self) -> Columns:
         """Which column of a table is what."""
-        target = one_or_several(getattr(self, "target", None))
-        return Columns(self.id, self.time, target, tuple(self.values or ()), tuple(self.static or ()))
+        target, per = one_or_several(getattr(self, "target", None)), "row" if self._per == "row" else None
+        return Columns(self.id, self.time, target, tuple(self.values or ()), tuple(self.static or ()), target_per=per)
+
+    @property
+    def _per(self) -> str:
+        """What has a target of its own: a sample, or a row."""
+        return getattr(self, "target_per", "sample")
 
     def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
         """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
         if categories is None and hasattr(self, "fitted_") and (self.warm_start or not settle):
             categories = self.fitted_.preprocessor.categories
-        return read(X, y, columns=replace(self._columns(), categories=categories), **more)
+        return read(X, y, columns=replace(self._columns(), categories=categories), target_per=self._per, **more)
 
     def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
@@ -279,6 +286,7 @@ class Estimator(LooksInside, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
                 "a Series with a target, or the name of a table's column as target="
             )
+        check_per(series, self._per)
         return series
 
     def _new_series(self, X) -> Series:
@@ -313,10 +321,13 @@ class Estimator(LooksInside, BaseEstimator):
 
     # Answering ----------------------------------------------------------------------------------------------------
 
-    def predict(self, X) -> np.ndarray:
-        """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
+    def predict(self, X) -> Any:
+        """Labels, numbers, or future values (sample, step, channel), in the units of the data.
+
+        With `target_per="row"`, a list: for each sample an array with the answer after each of its rows.
+        """
         series = self._new_series(X)  # which checks that there is something fitted
-        return self.fitted_.predict(series)
+        return by_sample(self.fitted_.predict(series), self.fitted_, series)
 
     def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals around predictions that are there already, of this series."""

@@ -92,7 +92,8 @@ def calibrated(fitted: Fitted, held: Series | None, shift: np.ndarray | None) ->
     if held is None:
         return fitted.with_calibration(learned), np.zeros((0, len(shift)))
     scores = fitted.outputs(held)
-    learned = learn_calibration(scores, fitted.preprocessor.encode_target(np.asarray(held.target)), shift, held.weights)
+    said, labels, each = fitted.preprocessor.known(scores, held)
+    learned = learn_calibration(said, labels, shift, each)
     return fitted.with_calibration(learned), learned(scores)
 
 

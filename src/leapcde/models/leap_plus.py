@@ -49,7 +49,7 @@ from leapcde.models.base import Model, Output, Spec, make_head
 from leapcde.models.options import Share, Whole, option
 from leapcde.models.registry import register
 from leapcde.nn.between import Between
-from leapcde.nn.blocks import Block, dropped, pooled, rms, shifted
+from leapcde.nn.blocks import Block, dropped, pooled, rms, running, shifted
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.nn.onward import Onward
@@ -143,6 +143,17 @@ class LeapPlus(Model):
 
     def z(self, batch: Batch, key):
         """What z knows in the end: its last state, mean and maximum over the knots."""
+        return pooled(*self.u(batch, key))[:, : self.read]
+
+    def each(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        """The answer after each row, if `causal`: what is read there is the state, mean and maximum so far."""
+        assert self.head is not None
+        head, keys = self.head, [None] * 3 if key is None else list(jax.random.split(key, 3))
+        z = dropped(running(*self.u(batch, keys[0]))[..., : self.read], self.options.dropout, keys[2])
+        return Output(jnp.moveaxis(jax.vmap(lambda z: head(z, batch.obs))(z), 0, 1), self.L_Y(batch, keys[1]))
+
+    def u(self, batch: Batch, key):
+        """rms(uᴸ) at every knot, (knots, batch, state), and which of them count."""
         obs, o = batch.obs, self.options
         t, X, valid = self.knots(batch)
         # Y learns from what is hidden and not from the task; observations count all the same.
@@ -158,7 +169,7 @@ class LeapPlus(Model):
         keys = [None] * o.depth if key is None else jax.random.split(key, o.depth)
         for block, k in zip(self.blocks, keys, strict=True):
             u = u + dropped(block(u, valid, o.causal), o.dropout, k)
-        return pooled(rms(u, self.norm), valid)[:, : self.read]
+        return rms(u, self.norm), valid
 
     def knots(self, batch: Batch):
         """Times of the knots, the mean of X around each where they are not the rows, and which of them count."""

@@ -26,7 +26,7 @@ from leapcde.training.checkpoint import is_there, resume, save_checkpoint
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
-from leapcde.training.predict import predict, sample_weights, targets
+from leapcde.training.predict import known, predict, target_weights, targets
 from leapcde.training.schedule import plan, rates
 from leapcde.training.step import State, Step, evened, make_step, run_steps, task_loss
 
@@ -143,7 +143,7 @@ def _finished(config: TrainConfig, history: History) -> str:
 
 def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
-    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1:
+    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation)[known(targets(validation))])) > 1:
         return metric
     message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
     warnings.warn(message, LeapWarning, stacklevel=3)
@@ -162,11 +162,13 @@ def _give_up(config: TrainConfig, history: History) -> str:
 
 
 def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
-    predicted, truth = predict(model, data), targets(data)
-    found = measure(task, predicted, truth, sample_weights(data))
+    predicted, truth, shares = predict(model, data), targets(data), target_weights(data)
+    there = known(truth)  # a row may have no target
+    predicted, truth = predicted[there], truth[there]
+    found = measure(task, predicted, truth, None if shares is None else shares[there])
     loss = found["loss" if task == "classification" else "mse"]
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
-        each = sample_weights(evened(data, weights))
-        each = None if each is None else jnp.asarray(each)
+        each = target_weights(evened(data, weights))
+        each = None if each is None else jnp.asarray(each[there])
         loss = float(task_loss(task, jnp.asarray(predicted), jnp.asarray(truth), weights, each=each))
     return {"val_loss": loss, **found}
