@@ -157,6 +157,19 @@ def from_table(
     return check_and_raise(series, problems, "cannot read the table", where)
 
 
+def times_as_written(table: Any, id: str | None, time: str) -> np.ndarray:
+    """The cells of a table's times, in the order of the rows of the `Series` that `from_table` makes of it.
+
+    >>> import pandas as pd
+    >>> times_as_written(pd.DataFrame({"id": [2, 1], "day": ["2024-05-02", "2024-05-01"]}), "id", "day").tolist()
+    ['2024-05-01', '2024-05-02']
+    """
+    cells = table_cells(as_table(table))
+    clock = seconds_or_numbers(cells[time], f"column {time!r}", Problems())
+    owner = told_apart(cells[id])[1] if id else np.zeros(len(cells[time]), int)
+    return cells[time][np.lexsort((clock, owner))]  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
 def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple[Any, Any]]:
     """Bring every accepted form to a list of (times or None, values); `first`: channels come before time."""
     if hasattr(data, "columns"):

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from leapcde.compiled import keep_compiled
@@ -28,7 +27,7 @@ from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.rows import by_sample, check_per, row_options
-from leapcde.estimators.several.members import Start, fresh_members, known_members, train_members
+from leapcde.estimators.several.members import Start, fresh_members, known_members, seed_of, train_members
 from leapcde.estimators.several.race import needs_name, race
 from leapcde.explain import attribution
 from leapcde.explain.filling import some_samples
@@ -220,7 +219,7 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _config(self, samples: int) -> TrainConfig:
         mine = {key: value for key in AMOUNTS if (value := getattr(self, key)) is not None}
-        mine["seed"] = _seed(self.seed)
+        mine["seed"] = seed_of(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
         settings = {**auto.training_options(samples, self.task, self.model), "stop_on": "validation"}
@@ -341,7 +340,7 @@ class Estimator(LooksInside, BaseEstimator):
         check_is_fitted(self, "fitted_")
         series = self._training_series(X, y)
         return attribution.permutation_importance(
-            self._score, series, self.fitted_.preprocessor, repeats=repeats, seed=_seed(seed)
+            self._score, series, self.fitted_.preprocessor, repeats=repeats, seed=seed_of(seed)
         )
 
     def stream(self, static: Any = None) -> Stream:
@@ -396,12 +395,3 @@ class Estimator(LooksInside, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.target_tags.required = True
         return tags
-
-
-def _seed(seed: Any) -> int:
-    if isinstance(seed, (int, np.integer)) and seed >= 0:
-        return int(seed)  # how large it may be, TrainConfig says
-    try:
-        return int(check_random_state(seed).randint(2**31 - 1))
-    except ValueError as error:
-        raise InputError(f"seed: {error}") from None

@@ -1,4 +1,4 @@
-"""Predictions as a table: one row a sample, or one row a sample and step ahead."""
+"""Predictions as a table: one row a sample, one row a sample and step ahead, or one a row of the data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from leapcde.data.read import times_as_written
 from leapcde.data.windows import in_steps
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
+from leapcde.estimators.rows import not_of_rows
 from leapcde.training.metrics import softmax
 
 
@@ -30,9 +32,12 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     -------
     pandas.DataFrame
         The id and the prediction, or a column for each of several targets; with probabilities for classes, with a row for
-        each step for forecasts.
+        each step for forecasts; with the time, and a row for each of the table's, of answers after each row.
     """
     series = estimator._new_series(table)
+    each_row = estimator.fitted_.preprocessor.spec.each_row
+    if coverage is not None and each_row:
+        not_of_rows("row", f"coverage={coverage}", "leave it out")
     raw = estimator.fitted_.raw(series)
     said = estimator.fitted_.preprocessor.decode(raw)
     ends: dict[str, Any] = {}
@@ -40,11 +45,14 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
         ends = dict(zip(("lower", "upper"), estimator.around(said, coverage, series), strict=True))
     name = estimator.id or "id"
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
+    when = {}
+    if each_row:
+        ids, when = ids[series.owner], {estimator.time or "time": times_as_written(table, estimator.id, estimator.time or 'time')}
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)
     if targets := estimator.fitted_.preprocessor.target_names:
         return pd.DataFrame({name: ids, **_by_target(targets, said, ends)})
-    found = pd.DataFrame({name: ids, "prediction": said})
+    found = pd.DataFrame({name: ids, **when, "prediction": said})
     if isinstance(estimator, LeapClassifier):
         shares = softmax(raw.astype(np.float64))
         found = found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares.T, strict=True)})

@@ -66,7 +66,8 @@ def known(target: np.ndarray) -> np.ndarray:
     >>> known(np.array([0, -1])).tolist()
     [True, False]
     """
-    return target >= 0 if target.dtype.kind in "iu" else ~np.isnan(target).reshape(len(target), -1).all(1)
+    missing = target < 0 if target.dtype.kind in "iu" else np.isnan(target)
+    return ~np.asarray(missing).reshape(len(target), -1).all(1)
 
 
 def _in_order(data: list[Bucket], parts: list) -> np.ndarray:

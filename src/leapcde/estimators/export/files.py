@@ -65,6 +65,8 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
             "not the answer of a race (model='auto', the default of 'leapcde fit') or of an ensemble. "
             "Fit with model='leap+' (--model leap+), or another name"
         )
+    if fitted.preprocessor.spec.each_row:
+        raise InputError("a model that answers after each row (target_per='row') cannot be exported yet; stream it")
     if getattr(estimator, "known", None):
         raise InputError("a forecaster with channels that are known ahead cannot be exported; fit one without known=")
     path = Path(path)
