@@ -77,7 +77,9 @@ def test_by_hand():
     # Sepsis in hour 26: the first positive label is six hours before, in hour 20.
     one = stays([[0] * 19 + [1] * 11])
     found = gains(one)
-    hour = {name: dict(zip(one.times.astype(int).tolist(), part.tolist(), strict=True)) for name, part in found._asdict().items()}
+    hour = {
+        name: dict(zip(one.times.astype(int).tolist(), part.tolist(), strict=True)) for name, part in found._asdict().items()
+    }
     assert [hour["alarm"][h] for h in (1, 13, 14, 17, 20, 23, 29, 30)] == pytest.approx([-0.05, -0.05, 0, 0.5, 1, 2 / 3, 0, 0])
     assert [hour["silence"][h] for h in (1, 20, 23, 29, 30)] == pytest.approx([0, 0, -2 / 3, -2, 0])
     assert [h for h in range(1, 31) if hour["best"][h]] == list(range(14, 30))

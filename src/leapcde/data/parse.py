@@ -184,7 +184,8 @@ def target_column(values: Any, where: str, problems: Problems, row_name: RowName
     if empty.any() and (array.ndim == 1 or array.dtype == object):
         i = int(np.argmax(empty))
         row = f"row {i}" if row_name is None else row_name(i)
-        problems.add(f"{where}: empty in {row}; every sample needs one, leave out those without")
+        other = "" if row_name is None else "; a target of each row needs target_per='row'"
+        problems.add(f"{where}: empty in {row}; every sample needs one, leave out those without{other}")
         return None
     try:
         return array.astype(str) if array.dtype == object else array

@@ -47,7 +47,10 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     when = {}
     if each_row:
-        ids, when = ids[series.owner], {estimator.time or "time": times_as_written(table, estimator.id, estimator.time or 'time')}
+        ids, when = (
+            ids[series.owner],
+            {estimator.time or "time": times_as_written(table, estimator.id, estimator.time or "time")},
+        )
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)
     if targets := estimator.fitted_.preprocessor.target_names:

@@ -67,7 +67,7 @@ def known(target: np.ndarray) -> np.ndarray:
     [True, False]
     """
     missing = target < 0 if target.dtype.kind in "iu" else np.isnan(target)
-    return ~np.asarray(missing).reshape(len(target), -1).all(1)
+    return np.logical_not(np.asarray(missing).reshape(len(target), -1).all(1))
 
 
 def _in_order(data: list[Bucket], parts: list) -> np.ndarray:
