@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from leapcde.baselines import forecasts, survival, tabular
+from leapcde.baselines import forecasts, running, survival, tabular
 from leapcde.baselines.trees import Arrays
-from leapcde.data.series import Series
+from leapcde.data.series import Series, known_targets
 from leapcde.data.split import folds, strata
 from leapcde.errors import CheckpointError, choose
 from leapcde.files import DAMAGE
@@ -66,6 +66,23 @@ KINDS: dict[str, dict[str, Kind]] = {
 }
 
 
+ROW_KINDS: dict[str, dict[str, Kind]] = {  # of answers after each row
+    "classification": {
+        "class-prior": Kind("the class prior", running.class_prior, running.constant),
+        "boosted-trees": Kind("boosted trees on running summaries", running.trees_for_classes, running.tree_classes),
+    },
+    "regression": {
+        "mean": Kind("the mean", running.mean_target, running.constant),
+        "boosted-trees": Kind("boosted trees on running summaries", running.trees_for_numbers, running.tree_numbers),
+    },
+}
+
+
+def kinds_of(of: Preprocessor) -> dict[str, Kind]:
+    """The baselines of what a preprocessor prepares."""
+    return (ROW_KINDS if of.spec.each_row else KINDS)[of.task]
+
+
 @dataclass(frozen=True, eq=False)
 class Baseline(Fitted):
     """A baseline that has learned."""
@@ -77,7 +94,7 @@ class Baseline(Fitted):
     calibration: Calibration | None = None
 
     def outputs(self, series: Series) -> np.ndarray:
-        kind = KINDS[self.preprocessor.task][self.name]
+        kind = kinds_of(self.preprocessor)[self.name]
         return self.calibrated(kind.answer(series, self.preprocessor, self.arrays))
 
     @property
@@ -95,7 +112,7 @@ class Baseline(Fitted):
         """From what `load_file` found in a file."""
         try:
             preprocessor, calibration = Preprocessor.from_json(about["preprocessor"]), read_calibration(about)
-            choose("baseline", about["baseline"], KINDS[preprocessor.task])
+            choose("baseline", about["baseline"], kinds_of(preprocessor))
         except DAMAGE as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         own = {key[len("baseline/['") : -2]: array for key, array in arrays.items() if key.startswith("baseline/")}
@@ -104,7 +121,7 @@ class Baseline(Fitted):
     @property
     def title(self) -> str:
         """What it is, in words."""
-        title = KINDS[self.preprocessor.task][self.name].title
+        title = kinds_of(self.preprocessor)[self.name].title
         return f"{title} ({int(self.arrays['season'])} steps)" if "season" in self.arrays else title
 
 
@@ -127,7 +144,7 @@ def fit_baseline(name: str, train: Series, validation: Series, preprocessor: Pre
     >>> found.predict(series).round(1)[:3].tolist()
     [0.0, 1.0, 2.0]
     """
-    kinds = KINDS[preprocessor.task]
+    kinds = kinds_of(preprocessor)
     choose("baseline", name, kinds)
     return Baseline(preprocessor, name, kinds[name].learn(train, validation, preprocessor, seed))
 
@@ -148,15 +165,17 @@ def refit_baseline(old: Baseline, everything: Series, preprocessor: Preprocessor
     """A baseline that learns again from all data, with the strength and the calibration that it has."""
     found = [(float(one["strength"]),) for one in tabular.apart(old.arrays) if "strength" in one]
     kept = {"strengths": found if preprocessor.task == "labels" else found[0]} if found else {}
-    arrays = KINDS[preprocessor.task][old.name].learn(everything, everything, preprocessor, seed, **kept)
+    arrays = kinds_of(preprocessor)[old.name].learn(everything, everything, preprocessor, seed, **kept)
     return Baseline(preprocessor, old.name, arrays, calibration=old.calibration)
 
 
 def fit_baselines(train: Series, validation: Series, preprocessor: Preprocessor, *, seed: int = 0) -> dict[str, Baseline]:
     """All baselines of the preprocessor's task, by name; the last season only where there is one, and nothing but the class
     prior where all samples are of one class."""
-    names = baselines_for(preprocessor.task)
-    if preprocessor.task == "classification" and len(np.unique(np.asarray(train.target))) < 2:
+    names = list(kinds_of(preprocessor))
+    labels = np.asarray(train.target)
+    labels = labels[known_targets(labels)] if train.per_row else labels
+    if preprocessor.task == "classification" and len(np.unique(labels)) < 2:
         names = ["class-prior"]
     made = (fit_baseline(name, train, validation, preprocessor, seed=seed) for name in names)
     return {one.name: one for one in made if one.arrays.get("season", np.array(1)) > 0}

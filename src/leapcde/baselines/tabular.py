@@ -76,7 +76,12 @@ def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed:
 
 
 def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    raw = sums(found, features(series))
+    return class_scores(found, features(series), of)
+
+
+def class_scores(found: Arrays, table: np.ndarray, of: Preprocessor) -> np.ndarray:
+    """What boosted trees say of each row of a table: logarithms of probabilities, of all classes."""
+    raw = sums(found, table)
     known = np.concatenate([np.zeros_like(raw), raw], 1) if raw.shape[1] == 1 else raw
     return _all_classes(log_softmax(known, axis=1), found["classes"], of.spec.output[0])
 

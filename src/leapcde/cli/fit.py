@@ -66,6 +66,9 @@ Target = Annotated[
 ]
 Event = Annotated[str | None, typer.Option(help="Column that is 1 where an event was seen and 0 where not; with --duration.")]
 Duration = Annotated[str | None, typer.Option(help="Column with the time from a sample's last row to its event or last look.")]
+TargetPer = Annotated[
+    str, typer.Option(help="sample, or row: the target changes within a sample, and every row has an answer of its own.")
+]
 Known = Annotated[str, typer.Option(help="Channels whose future is known when forecasts are asked for, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
@@ -105,6 +108,7 @@ def fit(
     target: Target = None,
     event: Event = None,
     duration: Duration = None,
+    target_per: TargetPer = "sample",
     values: Values = "",
     static: Static = "",
     weights: Weights = None,
@@ -146,7 +150,7 @@ def fit(
 
     target, task = event_or_target(event, duration, target, horizon, task)
     columns = (id, time, target, values, static, weights)
-    asked = file_request(file, *columns, horizon, window, task, drop, time_format, split, stride, known)
+    asked = file_request(file, columns, horizon, window, task, drop, time_format, split, stride, known, target_per)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
     params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
@@ -203,6 +207,7 @@ def train(
         settings = paper_settings(data, model, settings)
         params["interpolation"], class_weight = interpolation or "natural", class_weight or "none"
     request, loaded = first_load(asked)
+    params["target_per"] = "row" if loaded.train.per_row else None
     estimator = make_estimator(loaded.task, model, request, class_weight, **settings, **_given(params))
     folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
     train_run(estimator, loaded, request, folder, final=final, as_json=as_json)
@@ -253,7 +258,7 @@ def tune(
         asked = set_request(data, drop, data_dir, dataset_option)
     else:
         columns = (id, time, target, values, static, weights)
-        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format, split, stride, known)
+        asked = file_request(Path(data), columns, horizon, window, task, drop, time_format, split, stride, known)
     request, loaded = first_load(asked)
     estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
@@ -339,12 +344,13 @@ def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: l
 
 
 def file_request(
-    file, id, time, target, values, static, weights, horizon, window, task, drop, time_format, split=None, stride=None, known=""
+    file, columns, horizon, window, task, drop, time_format, split=None, stride=None, known="", target_per="sample"
 ) -> DataRequest:
     """A file with named columns."""
     from leapcde.data.columns import Columns, one_or_several
     from leapcde.data.dataset import DataRequest
 
+    id, time, target, values, static, weights = columns
     if not file.exists():
         beside = [path.name for path in file.parent.iterdir() if path.is_file()] if file.parent.is_dir() else []
         hint = meant(file.name, beside) or "a data set by name is trained with 'leapcde train'"
@@ -354,14 +360,16 @@ def file_request(
             "a file needs --id and --time, the columns that tell samples apart and give the times; "
             "a single series to be forecast (--horizon) needs --time only"
         )
+    choose("target-per", target_per, ("sample", "row"))
     if known and horizon is None:
         raise InputError("--known is for forecasts: it names columns whose future is known; give a --horizon")
     forecast = names(target or "") if horizon is not None else ()
     targets = one_or_several(names(target or "")) if horizon is None else None
     channels = names(values) and tuple(dict.fromkeys([*names(values), *forecast, *names(known)]))
-    columns = Columns(id, time, targets, channels, names(static), weights, time_format=time_format)
+    per = "row" if target_per == "row" else None
+    named = Columns(id, time, targets, channels, names(static), weights, time_format=time_format, target_per=per)
     more = {"split": split, "stride": stride, "forecast": forecast or None, "known": names(known) or None}
-    return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task, **more)
+    return DataRequest(str(file.resolve()), drop, named, read_horizon(horizon), window, task, **more)
 
 
 def read_horizon(text: str | None) -> int | tuple[float, ...] | None:

@@ -107,7 +107,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Test a trained run again, on its own data or on newer, beside the baselines."""
-    from leapcde.estimators.run import baseline_metrics, open_run
+    from leapcde.estimators.run import baseline_metrics, judged, open_run
 
     if file is not None:
         return _evaluate_file(run, file, plot, as_json)
@@ -117,7 +117,7 @@ def evaluate(
     fitted, data = _open(run, data_dir)
     _plot_reliability(fitted, data.test, plot)
     beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}
-    found = {"test": fitted.evaluate(data.test), **beside}
+    found = {"test": judged(fitted, data)["test"], **beside}
     return print_json(found) if as_json else print_metrics(found)
 
 

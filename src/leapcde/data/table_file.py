@@ -17,8 +17,8 @@ from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
 from leapcde.data.inputs import check_event_times
-from leapcde.data.series import Series
-from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, strata, told_in_time
+from leapcde.data.series import Series, known_targets
+from leapcde.data.split import InTime, sample_labels, split, split_by_group, split_by_start, split_in_time, told_in_time
 from leapcde.data.windows import (
     Horizon,
     auto_window,
@@ -67,6 +67,7 @@ def load(
     groups = _groups(table, columns, group, series) if group else None
     made: dict[str, Any] = {"file": path.name, "drop": drop_rate}
     if horizon is not None:
+        _check_forecast(columns)
         asked = (forecast or (), known or ())
         roles(series.channels, *asked)  # or an error
         windows = {"horizon": horizon, "window": window, "stride": stride, "how": how, "groups": groups, "group": group}
@@ -74,7 +75,7 @@ def load(
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
     task = _task(series, task)
-    labels = None if task in ("regression", "survival") else strata(series.target)
+    labels = None if task in ("regression", "survival") else sample_labels(series)
     if task == "survival":
         labels = check_event_times(series)[:, 0]
     parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
@@ -85,6 +86,7 @@ def load(
 def _task(series: Series, asked: str | None) -> str:
     """The task that is asked for, or what the targets tell."""
     target = np.asarray(series.target)
+    target = target[known_targets(target)] if series.per_row else target
     if asked is None and (asked := guess_task(target)) == "labels":
         names = ", ".join(series.target_names)
         raise InputError(
@@ -127,6 +129,11 @@ def _check_split(split: str | None, group: str, horizon: Horizon | None) -> None
         raise InputError("split 'sequence' is for forecasts; samples are split at random, by time or by group:COLUMN")
 
 
+def _check_forecast(columns: Columns) -> None:
+    if columns.target_per == "row":
+        raise InputError("target_per='row' is for classes and numbers; forecasts (horizon=) are asked for at every row already")
+
+
 def _without(columns: Columns, table: Any, group: str) -> Columns:
     """The columns without one that tells groups apart, which is no channel."""
     if not group or columns.values:
@@ -137,7 +144,7 @@ def _without(columns: Columns, table: Any, group: str) -> Columns:
 
 def _groups(table: Any, columns: Columns, group: str, series: Series) -> np.ndarray:
     """The group of each sample: a column that holds one value a sample."""
-    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None}
+    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None, "target_per": None}
     found = read_columns(table, replace(columns, target=group, **known))
     return np.asarray(found.target)
 

@@ -144,9 +144,12 @@ def calibrated(
     fitted = fitted.with_calibration(None)
     if held is None:
         return fitted.with_calibration(Calibration(1.0, tuple(shift.tolist()))), np.zeros((0, len(shift)))
-    truth = fitted.preprocessor.encode_target(np.asarray(held.target))
-    evidence = Evidence(fitted.outputs(held), truth, held.weights).and_more(more)
-    return fitted.with_calibration(learn_from(evidence, shift)), judged_by_others(held, evidence, shift)
+    scores = fitted.outputs(held)
+    evidence = Evidence(*fitted.preprocessor.known(scores, held)).and_more(more)
+    learned = learn_from(evidence, shift)
+    if held.per_row:  # judged as calibrated: rows of a sample belong together, and there are many
+        return fitted.with_calibration(learned), learned(scores)
+    return fitted.with_calibration(learned), judged_by_others(held, evidence, shift)
 
 
 def calibrated_hazards(fitted: Fitted, held: Series | None, *, members: bool = False) -> Fitted:
@@ -161,6 +164,8 @@ def calibrated_hazards(fitted: Fitted, held: Series | None, *, members: bool = F
 
 def learn_hazard_calibration(scores: np.ndarray, target: np.ndarray, sample_weight: np.ndarray | None = None) -> Calibration:
     """As `learn_calibration`, of log hazard ratios (sample, bin); `target` as `Bins.encode` makes it."""
+    from scipy import optimize
+
     weight = np.ones(len(scores)) if sample_weight is None else sample_weight * len(scores) / sample_weight.sum()
 
     def loss(theta: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Predictions as a table: one row a sample, or one row a sample and step ahead."""
+"""Predictions as a table: one row a sample, one row a sample and step ahead, or one a row of the data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from leapcde.data.read import times_as_written
 from leapcde.data.series import Series
 from leapcde.data.windows import in_steps
 from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
+from leapcde.estimators.rows import not_of_rows
 from leapcde.estimators.survival import LeapSurvival
 
 
@@ -41,10 +43,13 @@ def predictions_table(
     -------
     pandas.DataFrame
         The id and the prediction, or a column for each of several targets; with probabilities for classes, with a row for
-        each step for forecasts. Of times to an event, the prediction is the risk; with the median, and the probability S(t) of
-        no event up to five times.
+        each step for forecasts; with the time, and a row for each of the table's, of answers after each row. Of times to an
+        event, the prediction is the risk; with the median, and the probability S(t) of no event up to five times.
     """
     series = estimator._new_series(table)
+    each_row = estimator.fitted_.preprocessor.spec.each_row
+    if coverage is not None and each_row:
+        not_of_rows("row", f"coverage={coverage}", "leave it out")
     raw = estimator.fitted_.raw(series, outputs)
     said = estimator.fitted_.preprocessor.decode(raw)
     ends: dict[str, Any] = {}
@@ -54,13 +59,19 @@ def predictions_table(
         ends = dict(zip(("lower", "upper"), estimator.around(said, coverage, series), strict=True))
     name = estimator.id or "id"
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
+    when = {}
+    if each_row:
+        ids, when = (
+            ids[series.owner],
+            {estimator.time or "time": times_as_written(table, estimator.id, estimator.time or "time")},
+        )
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)
     if estimator.fitted_.preprocessor.task == "labels":
         return _labels(estimator, name, ids, said, raw, coverage)
     if targets := estimator.fitted_.preprocessor.target_names:
         return pd.DataFrame({name: ids, **_by_target(targets, said, ends)})
-    found = pd.DataFrame({name: ids, "prediction": said})
+    found = pd.DataFrame({name: ids, **when, "prediction": said})
     if isinstance(estimator, LeapSurvival):
         return found.assign(**_survival(estimator, raw))
     if isinstance(estimator, LeapClassifier):

@@ -5,7 +5,7 @@ piece by piece: NCDE carries z, LEAP carries the encoder's e and runs its decode
 asked. Models that go from row to row (the recurrent ones, ODE-RNN) read no path and carry their state. What is carried,
 and why a model cannot be streamed, it says itself (`Streamable`, `streaming_problem`). A row at which
 nothing was observed only counts while it is the last one, as in `without_empty_rows`; it is therefore kept
-aside, and forgotten when the next row comes.
+aside, and forgotten when the next row comes. (Not where each row has a target of its own: there it counts like others.)
 """
 
 from __future__ import annotations
@@ -160,12 +160,11 @@ class CarriedStream(Stream):
         scaled = preprocessor.scaler.scale(values[None])
         mask = ~np.isnan(scaled)
         since = np.array([[(time - self.start) / preprocessor.scaler.time_unit]], np.float32)
-        row = np.concatenate(
-            [since, np.where(mask, scaled, 0), mask], 1, dtype=np.float32
-        )  # one array is sent faster than three
+        # One array is sent faster than three.
+        row = np.concatenate([since, np.where(mask, scaled, 0), mask], 1, dtype=np.float32)
         if self.first is None:
             self.first, self.carry = _begin(self.form, self.arrays, row, _scaled_static(preprocessor, self.static))
-        elif mask.any():
+        elif mask.any() or preprocessor.spec.each_row:  # where each row has its answer, each counts
             self.carry, self.waiting = _push(self.form, self.arrays, self.first, self.carry, row), None
         else:
             self.waiting = row

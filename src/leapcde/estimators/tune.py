@@ -15,6 +15,7 @@ from sklearn.base import clone
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, need
 from leapcde.estimators.base import Estimator
+from leapcde.estimators.rows import known_part
 from leapcde.estimators.run import run
 from leapcde.files import json_text, write_text
 from leapcde.models.registry import options_of
@@ -96,7 +97,7 @@ def search(
     """Trials judged by the validation data, and by which metric; test data is not looked at. `first` are tried first."""
     need("optuna", "tune")
     _bind(folder, estimator, request, space)
-    metric = main_metric(data.task, len(np.unique(np.asarray(data.train.target))) if data.task == "classification" else 0)
+    metric = main_metric(data.task, len(np.unique(known_part(data.train))) if data.task == "classification" else 0)
     study = _open(folder, metric, estimator.seed)
     for settings in first:
         study.enqueue_trial(settings, skip_if_exists=True)

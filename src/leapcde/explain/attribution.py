@@ -43,6 +43,9 @@ def attribute(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32
     """
     if not isinstance(steps, int) or steps < 1:
         raise InputError(f"steps {steps!r}: give a whole number of at least 1; 32 is enough for most models")
+    if fitted.preprocessor.spec.each_row:
+        what = "observations are explained for one answer a sample; here each row has one"
+        raise InputError(f"{what}. leapcde explain RUN draws the answers over time")
     models, kept = _models(fitted), without_empty_rows(replace(series, target=None))
     weights, unit = _answer(fitted, kept, of)
     found = [[share * part for part in _integrated(model, kept, weights, steps)] for share, model in models]

@@ -83,6 +83,8 @@ class Bucket(NamedTuple):
 
     batch: Batch
     samples: np.ndarray
+    lengths: np.ndarray | None = None  # of each sample, without padding
+    per_row: bool = False  # whether targets are those of rows
 
 
 def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
@@ -95,7 +97,7 @@ def make_buckets(series: Series, recipe: Recipe, *, round_to: int = 1, waste: fl
         length = -(-length // round_to) * round_to if length > 1 else 1
         obs = pad(series.take(samples), length)
         X = _path(obs._replace(target=None), recipe)
-        made.append(Bucket(Batch(jax.tree.map(jnp.asarray, obs), X), samples))
+        made.append(Bucket(Batch(jax.tree.map(jnp.asarray, obs), X), samples, series.lengths[samples], series.per_row))
     return made
 
 

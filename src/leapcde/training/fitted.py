@@ -54,7 +54,10 @@ class Fitted(ABC):
 
     @abstractmethod
     def outputs(self, series: Series) -> np.ndarray:
-        """What `raw` says, of data like that of training: nothing is checked or warned about."""
+        """What `raw` says, of data like that of training: nothing is checked or warned about.
+
+        One answer a sample; one a row, end to end, of what learned from targets per row.
+        """
 
     @property
     @abstractmethod
@@ -120,17 +123,17 @@ class Fitted(ABC):
         if series.target is None:
             raise InputError("evaluating needs targets")
         preprocessor = self.preprocessor
-        target = preprocessor.encode_target(np.asarray(series.target))
-        found = measure(preprocessor.task, outputs, target, series.weights)
+        outputs, target, weights = preprocessor.known(outputs, series)
+        found = measure(preprocessor.task, outputs, target, weights)
         if preprocessor.task == "classification":
-            return found | frequencies(softmax(outputs.astype(np.float64)), target, series.weights)
+            return found | frequencies(softmax(outputs.astype(np.float64)), target, weights)
         if preprocessor.task == "labels":
-            one = lambda j: measure("labels", outputs[:, [j]], target[:, [j]], series.weights)["auroc"]
+            one = lambda j: measure("labels", outputs[:, [j]], target[:, [j]], weights)["auroc"]
             return found | {f"auroc({name})": one(j) for j, name in enumerate(preprocessor.target_names)}
         if preprocessor.bins is not None:
-            return found | {"brier": integrated_brier(preprocessor.bins, outputs, np.asarray(series.target), series.weights)}
+            return found | {"brier": integrated_brier(preprocessor.bins, outputs, np.asarray(series.target), weights)}
         if preprocessor.target_names:
-            return found | self._by_target(outputs, target, series.weights)
+            return found | self._by_target(outputs, target, weights)
         if preprocessor.task == "regression":
             unit = float(np.array(preprocessor.target_std))
             found = {"mse": found["mse"] * unit**2, "mae": found["mae"] * unit}
@@ -222,7 +225,7 @@ class FittedModel(Fitted):
 
     @property
     def has_path(self) -> bool:
-        return hasattr(self.model, "learned_path")
+        return getattr(self.model, "has_path", hasattr(self.model, "learned_path"))
 
     @property
     def reach(self) -> float:

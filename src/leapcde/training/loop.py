@@ -27,7 +27,7 @@ from leapcde.training.config import TrainConfig
 from leapcde.training.devices import check_together, everywhere, here
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
-from leapcde.training.predict import predict, sample_weights, targets
+from leapcde.training.predict import known, predict, target_weights, targets
 from leapcde.training.schedule import plan, rates
 from leapcde.training.step import State, Step, evened, make_step, run_steps, task_loss
 
@@ -154,7 +154,8 @@ def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     if task == "survival":
         several, why = truth[:, 1].any() and len(truth) > 1, "no event"
     else:
-        several = bool((truth != truth[0]).any())
+        truth = truth[known(truth)]  # of rows, some have none
+        several = bool((truth != truth[:1]).any())
     if several:
         return metric
     message = f"the validation data holds {why}, so {metric} is undefined; weights are chosen by the loss"
@@ -174,11 +175,13 @@ def _give_up(config: TrainConfig, history: History) -> str:
 
 
 def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
-    predicted, truth = predict(model, data), targets(data)
-    found = measure(task, predicted, truth, sample_weights(data))
+    predicted, truth, shares = predict(model, data), targets(data), target_weights(data)
+    there = known(truth)  # a row may have no target
+    predicted, truth = predicted[there], truth[there]
+    found = measure(task, predicted, truth, None if shares is None else shares[there])
     loss = found["loss" if "loss" in found else "mse"]
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
-        each = sample_weights(evened(data, weights))
-        each = None if each is None else jnp.asarray(each)
+        each = target_weights(evened(data, weights))
+        each = None if each is None else jnp.asarray(each[there])
         loss = float(task_loss(task, jnp.asarray(predicted), jnp.asarray(truth), weights, each=each))
     return {"val_loss": loss, **found}

@@ -13,43 +13,74 @@ from leapcde.data.batch import Padded, pad
 from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.models.base import Model
+from leapcde.models.each_row import RowModel
 from leapcde.paths.batch import Batch, Bucket, few_sizes
 from leapcde.solve.adaptive import solve_error
 
 
 def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray:
-    """Raw predictions for every sample, in the order of the series."""
-    total = sum(len(bucket.samples) for bucket in data)
+    """Raw predictions for every sample, or every row, in the order of the series."""
+    places = row_places(data) if isinstance(model, RowModel) else [bucket.samples for bucket in data]
     result: np.ndarray | None = None
-    for bucket in data:
+    for bucket, place in zip(data, places, strict=True):
         count = len(bucket.samples)
         size = min(chunk, few_sizes(count))
         for start in range(0, count, size):
             # The last chunk is filled up with repeats, so that one shape is compiled.
             index = np.minimum(np.arange(start, start + size), count - 1)
             part = np.asarray(checked(_predict, model, bucket.batch, index))[: count - start]
+            to = place[start : start + size]
             if result is None:
-                result = np.empty((total, *part.shape[1:]), part.dtype)
-            result[bucket.samples[start : start + size]] = part
+                total = sum(int((one >= 0).sum()) for one in places)
+                result = np.empty((total, *part.shape[to.ndim :]), part.dtype)
+            result[to[to >= 0]] = part[to >= 0]
     if result is None:
         raise InputError("there is nothing to predict: no samples")
     return result
 
 
+def row_places(data: list[Bucket]) -> list[np.ndarray]:
+    """Of each bucket, where its padded rows (sample, length) stand among the rows of the series; -1 for padding."""
+    lengths = np.zeros(sum(len(bucket.samples) for bucket in data), int)
+    for bucket in data:
+        lengths[bucket.samples] = bucket.lengths
+    starts, found = np.cumsum(lengths) - lengths, []
+    for bucket in data:
+        step, mine = np.arange(bucket.batch.obs.length), bucket.samples
+        found.append(np.where(step < lengths[mine, None], starts[mine, None] + step, -1))
+    return found
+
+
 def targets(data: list[Bucket]) -> np.ndarray:
-    """The targets in the order of the series."""
+    """The targets in the order of the series, of each sample or of each row."""
     return _in_order(data, [bucket.batch.obs.target for bucket in data])
 
 
-def sample_weights(data: list[Bucket]) -> np.ndarray | None:
-    """How much each sample counts, in the order of the series; None where all count the same."""
+def target_weights(data: list[Bucket]) -> np.ndarray | None:
+    """How much each target counts, in the order of the series; None where all count the same."""
     weights = [bucket.batch.obs.weights for bucket in data]
-    return None if weights[0] is None else _in_order(data, weights)
+    if weights[0] is None:
+        return None
+    if data[0].per_row:
+        weights = [np.repeat(w[:, None], bucket.batch.obs.length, 1) for w, bucket in zip(weights, data, strict=True)]
+    return _in_order(data, weights)
+
+
+def known(target: np.ndarray) -> np.ndarray:
+    """Which targets are there, of those as a loss wants them: rows may have none, which is -1 or NaN.
+
+    >>> known(np.array([0, -1])).tolist()
+    [True, False]
+    """
+    missing = target < 0 if target.dtype.kind in "iu" else np.isnan(target)
+    return np.logical_not(np.asarray(missing).reshape(len(target), -1).all(1))
 
 
 def _in_order(data: list[Bucket], parts: list) -> np.ndarray:
-    order = np.concatenate([bucket.samples for bucket in data])
-    return np.concatenate([np.asarray(part) for part in parts])[np.argsort(order)]
+    places = row_places(data) if data[0].per_row else [bucket.samples for bucket in data]
+    order = np.concatenate([place[place >= 0] for place in places])
+    kept = [np.asarray(part)[place >= 0] for part, place in zip(parts, places, strict=True)]
+    return np.concatenate(kept)[np.argsort(order)]
 
 
 def checked(function, *args):

@@ -12,7 +12,7 @@ import numpy as np
 from leapcde.data.batch import WASTE
 from leapcde.data.drop import without_empty_rows
 from leapcde.data.scale import Scaler
-from leapcde.data.series import Series
+from leapcde.data.series import Series, known_targets
 from leapcde.errors import InputError, LeapWarning, Problems
 from leapcde.models.base import Spec
 from leapcde.paths.batch import Bucket, Recipe, make_buckets
@@ -79,11 +79,14 @@ class Preprocessor:
         values = train.values.shape[1]
         mean, std, names, bins = 0.0, 1.0, (), None
         output: tuple[int, ...] = (1,)
+        target = train.target[known_targets(train.target)] if train.per_row else train.target
         if task == "classification":
-            classes = tuple(np.unique([*train.target.tolist(), *classes]).tolist())
+            whole = train.per_row and target.dtype.kind == "f" and bool(np.all(target == np.round(target)))
+            target = target.astype(int) if whole else target  # where some rows have none, whole numbers came as others
+            classes = tuple(np.unique([*target.tolist(), *classes]).tolist())
             if len(classes) < 2:
                 few = f"too few samples: {len(train)} for training, and " if len(train) < FEW else ""
-                only = f"every training sample has the class {np.unique(train.target)[0]}"
+                only = f"every training {train.target_per} has the class {np.unique(target)[0]}"
                 raise InputError(f"{few}{only}: one class; give at least two classes")
             output = (len(classes),)
         elif task == "labels":
@@ -91,12 +94,12 @@ class Preprocessor:
             _check_both(check_truths(train.target), names)
             output = (len(names),)
         elif task == "forecasting":
-            output = tuple(train.target.shape[1:])
+            output = tuple(target.shape[1:])
         elif task == "survival":
-            bins = Bins.learn(np.asarray(train.target, float), train.weights)
+            bins = Bins.learn(np.asarray(target, float), train.weights)
             output = (len(bins),)
         else:
-            mean, std = _number_scale(train.target)
+            mean, std = _number_scale(target)
             if isinstance(mean, tuple):
                 output, names = (len(mean),), train.target_names or tuple(f"y{j}" for j in range(len(mean)))
         ends, starts = train.times[train.offsets[1:] - 1], train.times[train.offsets[:-1]]
@@ -109,6 +112,7 @@ class Preprocessor:
             span=float(np.max(ends - starts) / scaler.time_unit) or 1.0,
             recipe=recipe,
             ahead=tuple(float(x) / scaler.time_unit for x in ahead),
+            each_row=train.per_row,
         )
         warn_unseen(train)
         kept = {"target_names": names, "static_names": train.static_names, "categories": train.categories, "bins": bins}
@@ -121,13 +125,32 @@ class Preprocessor:
     def scaled(self, series: Series) -> Series:
         """Scaled, without rows that say nothing; targets as the loss wants them."""
         self.check(series)
-        scaled = self.scaler.apply(without_empty_rows(series))
+        # A row on which nothing was observed is one at which an answer is asked for, where each row has its own.
+        scaled = self.scaler.apply(series if self.spec.each_row else without_empty_rows(series))
         _warn_coarse_times(scaled)
         if series.target is not None:
             scaled = replace(scaled, target=self.encode_target(series.target))
         return scaled
 
     def encode_target(self, target: np.ndarray) -> np.ndarray:
+        """As the loss wants them; -1 or NaN for rows that have none."""
+        if not self.spec.each_row:
+            return self._encoded(target)
+        there = known_targets(target)
+        some = self._encoded(target[there])
+        found = np.full((len(target), *some.shape[1:]), -1 if some.dtype.kind == "i" else np.nan, some.dtype)
+        found[there] = some
+        return found
+
+    def known(self, outputs: np.ndarray, series: Series) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """What was said of the targets that there are, these targets as the loss wants them, and how much each counts."""
+        target, weights = self.encode_target(np.asarray(series.target)), series.target_weights
+        if not self.spec.each_row:
+            return outputs, target, weights
+        there = known_targets(np.asarray(series.target))
+        return outputs[there], target[there], None if weights is None else weights[there]
+
+    def _encoded(self, target: np.ndarray) -> np.ndarray:
         if self.task == "classification":
             check_labels(target, self.classes)
             known = {label: i for i, label in enumerate(self.classes)}
@@ -174,6 +197,9 @@ class Preprocessor:
             raise InputError(
                 f"the channels are {', '.join(series.channels)}; training saw {', '.join(self.channels)}, in this order"
             )
+        if series.target is not None and series.per_row != self.spec.each_row:
+            trained = "row" if self.spec.each_row else "sample"
+            raise InputError(f"the series has a target per {series.target_per}, the model was trained on one per {trained}")
         static = 0 if series.static is None else series.static.shape[1]
         if static != self.spec.static:
             raise InputError(f"the series has {static} static features, the model was trained on {self.spec.static}")
@@ -294,7 +320,7 @@ def check_finite(raw: np.ndarray, series: Series, preprocessor: Preprocessor) ->
     if not len(bad):
         return
     problems = []
-    for i in bad:
+    for i in np.unique(series.owner[bad]) if preprocessor.spec.each_row else bad:
         values = np.abs(preprocessor.scaler.scale(series.sample(int(i))[1]))
         worst = int(np.nanargmax(np.nanmax(np.where(np.isnan(values), 0, values), 0)))
         far = float(np.nanmax(values[:, worst]))

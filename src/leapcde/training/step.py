@@ -14,12 +14,19 @@ from jax import lax
 
 from leapcde.errors import InputError
 from leapcde.models.base import Model
-from leapcde.nn.losses import cross_entropy, hazard_loss, label_entropy, mean_squared_error, weight_norms
+from leapcde.nn.losses import (
+    cross_entropy,
+    hazard_loss,
+    label_entropy,
+    mean_squared_error,
+    row_cross_entropy,
+    weight_norms,
+)
 from leapcde.paths.batch import Batch, Bucket, Recipe
 from leapcde.training.augment import Augment, earlier, joined, noisy
 from leapcde.training.config import TrainConfig
 from leapcde.training.devices import spread
-from leapcde.training.predict import sample_weights, targets
+from leapcde.training.predict import known, target_weights, targets
 
 
 class State(NamedTuple):
@@ -41,6 +48,8 @@ def task_loss(task: str, prediction, target, weights=None, smoothing: float = 0.
     """
     if task == "imputation":
         return jnp.zeros(())
+    if task == "classification" and target.ndim == 2:
+        return row_cross_entropy(prediction, target, weights, smoothing, each)
     if task == "classification":
         return cross_entropy(prediction, target, weights, smoothing, each)
     if task == "labels":
@@ -151,8 +160,10 @@ def class_weights(task: str, train: list[Bucket], config: TrainConfig):
     if isinstance(config.class_weight, tuple):
         return jnp.asarray(config.class_weight, jnp.float32)
     if task == "labels":
-        return jnp.asarray(label_weights(targets(train), sample_weights(train)), jnp.float32)
-    counts = np.bincount(targets(train), weights=sample_weights(train))
+        return jnp.asarray(label_weights(targets(train), target_weights(train)), jnp.float32)
+    labels, each = targets(train), target_weights(train)
+    there = known(labels)
+    counts = np.bincount(labels[there], weights=None if each is None else each[there])
     return jnp.asarray(counts.sum() / (len(counts) * np.where(counts > 0, counts, 1)), jnp.float32)
 
 
@@ -168,10 +179,11 @@ def label_weights(labels: np.ndarray, each: np.ndarray | None = None) -> np.ndar
 
 def evened(data: list[Bucket], weights) -> list[Bucket]:
     """Weights of samples such that they, times those of their classes, are 1 on average over all data."""
-    each = sample_weights(data)
+    each = target_weights(data)
     if each is None:
         return data
-    shares = each if weights is None else each * _class_shares(np.asarray(weights), targets(data))
+    labels = targets(data)
+    shares = (each if weights is None else each * _class_shares(np.asarray(weights), labels))[known(labels)]
     put = lambda obs: obs._replace(weights=obs.weights / np.float32(shares.mean()))
     return [bucket._replace(batch=bucket.batch._replace(obs=put(bucket.batch.obs))) for bucket in data]
 

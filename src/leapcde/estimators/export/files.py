@@ -68,6 +68,8 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
             "not the answer of a race (model='auto', the default of 'leapcde fit') or of an ensemble. "
             "Fit with model='leap+' (--model leap+), or another name"
         )
+    if fitted.preprocessor.spec.each_row:
+        raise InputError("a model that answers after each row (target_per='row') cannot be exported yet; stream it")
     if getattr(estimator, "known", None):
         raise InputError("a forecaster with channels that are known ahead cannot be exported; fit one without known=")
     path = Path(path)
@@ -99,7 +101,7 @@ def onnx_milliseconds(path: Path | str, about: dict[str, Any], runs: int = 100) 
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options)
     given = {name: np.zeros((1, *shape[1:]), np.float32) for name, shape in about["inputs"].items()}
-    given["times"] += np.arange(given["times"].shape[1], dtype=np.float32)
+    given["times"] += np.arange(given["times"].size, dtype=np.float32)
     spent = []
     for _ in range(runs):
         began = time.perf_counter()

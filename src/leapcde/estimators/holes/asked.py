@@ -91,7 +91,7 @@ def _answers(ask: Callable[[Batch, np.ndarray], tuple], data: list[Bucket], time
     found: list[np.ndarray] = []
     queries = times.shape[1]
     times = np.pad(times, ((0, 0), (0, -queries % ROUND)), mode="edge")
-    for batch, samples in data:
+    for batch, samples, *_ in data:
         size = min(CHUNK, few_sizes(len(samples)))
         for start in range(0, len(samples), size):
             # The last chunk is filled up with repeats, so that one shape is compiled.

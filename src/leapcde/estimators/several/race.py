@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from leapcde import RACE
-from leapcde.baselines.fitted import baselines_for, fit_baseline
-from leapcde.data.series import Series
+from leapcde.baselines.fitted import fit_baseline, kinds_of
+from leapcde.data.series import Series, known_targets
 from leapcde.data.windows import FreshWindows
 from leapcde.ensemble.fitted import FittedEnsemble, restore_fitted
-from leapcde.ensemble.weigh import losses, standard_error, weigh
+from leapcde.ensemble.weigh import losses, of_samples, standard_error, weigh
 from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
 from leapcde.estimators.several.members import member_seeds
 from leapcde.explain.summary import data_sizes
@@ -138,7 +138,7 @@ class Course:
 
     def run(self) -> list[Entry]:
         """Every candidate in its turn."""
-        names = [] if self.held is None else baselines_for(self.estimator.task)
+        names = [] if self.held is None else list(kinds_of(self.preprocessor))
         entries = [self._turn(name, lambda name=name: self._baseline(name)) for name in names]
         for i, one in enumerate(CANDIDATES):
             entries.append(self._turn(one.name, lambda one=one, first=i == 0: self._model(one, first)))
@@ -303,9 +303,11 @@ def _judge(through: dict[str, Entry], held: Series) -> tuple[dict[str, float], d
     """The weight of every candidate, and how it did."""
     one = next(iter(through.values())).fitted
     assert one is not None
-    task, target = one.preprocessor.task, one.preprocessor.encode_target(np.asarray(held.target))
+    task, (_, target, weights) = one.preprocessor.task, one.preprocessor.known(np.asarray(held.target), held)
     outputs = {name: _said(entry, held) for name, entry in through.items()}
-    wrong = {name: losses(task, rows, target) for name, rows in outputs.items()}
+    owner = held.owner[known_targets(np.asarray(held.target))] if held.per_row else None
+    said = {name: one.preprocessor.known(rows, held)[0] for name, rows in outputs.items()}
+    wrong = {name: of_samples(losses(task, rows, target), owner) for name, rows in said.items()}
     judged = {
         name: {
             one.metric: one.judge(rows, held)[one.metric],
@@ -314,7 +316,7 @@ def _judge(through: dict[str, Entry], held: Series) -> tuple[dict[str, float], d
         }
         for name, rows in outputs.items()
     }
-    found = weigh(task, list(outputs.values()), target, held.weights)
+    found = weigh(task, list(said.values()), target, weights, owner)
     return dict(zip(outputs, found.tolist(), strict=True)), judged
 
 
