@@ -18,7 +18,8 @@ from leapcde.data.read import as_series
 from leapcde.models.base import Spec
 from leapcde.models.registry import build
 from leapcde.nn.fields import FEW_COLUMNS, drive
-from leapcde.paths.batch import Recipe, make_buckets
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import make_buckets
 
 SIZES = {"hidden": 6, "width": 8, "depth": 1}
 

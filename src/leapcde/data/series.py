@@ -6,7 +6,7 @@ costs what its observations cost, and everything below is vectorised over all sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, SupportsIndex
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from leapcde.errors import Problems
 
+BLOCK = 2**16  # rows
 EACH = ("target", "static", "ids", "weights")  # what a series has for each sample
 
 
@@ -85,6 +86,23 @@ class Series:
 
     def __getitem__(self, i: SupportsIndex) -> Series:
         return self.take([range(len(self))[i]])  # one sample, so that scikit-learn can pick and `inputs.join` put together
+
+    def part(self, first: int, stop: int) -> Series:
+        """Samples that lie one after the other; nothing is copied."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[stop]))
+        each = {name: getattr(self, name) for name in EACH}
+        each = {name: None if array is None else array[first:stop] for name, array in each.items()}
+        offsets = self.offsets[first : stop + 1] - self.offsets[first]
+        return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
+
+    def blocks(self, rows: int = BLOCK) -> Iterator[Series]:
+        """All samples, in parts of about so many rows: what is made of each need not be in memory for all."""
+        first = 0
+        while first < len(self):
+            stop = int(np.searchsorted(self.offsets, self.offsets[first] + rows, side="right")) - 1
+            stop = min(max(stop, first + 1), len(self))
+            yield self.part(first, stop)
+            first = stop
 
     def take(self, samples: Sequence[int] | np.ndarray) -> Series:
         """The given samples, in the given order."""

@@ -7,24 +7,20 @@ import numpy as np
 
 from leapcde.errors import InputError
 from leapcde.models.base import Model
-from leapcde.paths.batch import Batch, Bucket, few_sizes
+from leapcde.paths.ragged import CHUNK, Bucket, Rows
 from leapcde.solve.adaptive import solve_error
 
 
-def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray:
+def predict(model: Model, data: list[Bucket], *, chunk: int = CHUNK) -> np.ndarray:
     """Raw predictions for every sample, in the order of the series."""
     total = sum(len(bucket.samples) for bucket in data)
     result: np.ndarray | None = None
     for bucket in data:
-        count = len(bucket.samples)
-        size = min(chunk, few_sizes(count))
-        for start in range(0, count, size):
-            # The last chunk is filled up with repeats, so that one shape is compiled.
-            index = np.minimum(np.arange(start, start + size), count - 1)
-            part = np.asarray(checked(_predict, model, bucket.batch, index))[: count - start]
+        for samples, rows, index in bucket.chunks(chunk):
+            part = np.asarray(checked(_predict, model, rows, index))[: len(samples)]
             if result is None:
                 result = np.empty((total, *part.shape[1:]), part.dtype)
-            result[bucket.samples[start : start + size]] = part
+            result[samples] = part
     if result is None:
         raise InputError("there is nothing to predict: no samples")
     return result
@@ -32,18 +28,12 @@ def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray
 
 def targets(data: list[Bucket]) -> np.ndarray:
     """The targets in the order of the series."""
-    return _in_order(data, [bucket.batch.obs.target for bucket in data])
+    return np.asarray(data[0].ragged.target)
 
 
 def sample_weights(data: list[Bucket]) -> np.ndarray | None:
     """How much each sample counts, in the order of the series; None where all count the same."""
-    weights = [bucket.batch.obs.weights for bucket in data]
-    return None if weights[0] is None else _in_order(data, weights)
-
-
-def _in_order(data: list[Bucket], parts: list) -> np.ndarray:
-    order = np.concatenate([bucket.samples for bucket in data])
-    return np.concatenate([np.asarray(part) for part in parts])[np.argsort(order)]
+    return data[0].ragged.weights
 
 
 def checked(function, *args):
@@ -55,5 +45,5 @@ def checked(function, *args):
 
 
 @eqx.filter_jit
-def _predict(model: Model, data: Batch, index):
-    return model(data.take(index)).prediction
+def _predict(model: Model, rows: Rows, index):
+    return model(rows.take(index)).prediction

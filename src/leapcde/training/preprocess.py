@@ -15,7 +15,8 @@ from leapcde.data.scale import Scaler
 from leapcde.data.series import Series
 from leapcde.errors import InputError, LeapWarning
 from leapcde.models.base import Spec
-from leapcde.paths.batch import Bucket, Recipe, make_buckets
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import Bucket, make_buckets
 
 FEW = 10  # training samples, of which a class may be missing for no other reason
 STRANGE = 1e4  # deviations from the training mean that deserve a warning
@@ -105,13 +106,15 @@ class Preprocessor:
         return cls(spec, scaler, train.channels, classes, mean, std, **kept)
 
     def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
-        """Scaled, padded, with paths; targets as the loss wants them."""
+        """Ready to be scaled, padded and given paths; targets as the loss wants them."""
         self.check(series)
-        scaled = self.scaler.apply(without_empty_rows(series))
-        _warn_coarse_times(scaled)
         if series.target is not None:
-            scaled = replace(scaled, target=self.encode_target(series.target))
-        return make_buckets(scaled, self.recipe, round_to=round_to, waste=waste)
+            series = replace(series, target=self.encode_target(series.target))
+        return make_buckets(series, self.recipe, scaled=self.scaled, round_to=round_to, waste=waste)
+
+    def scaled(self, series: Series) -> Series:
+        """Standardised, without rows on which nothing was observed."""
+        return self.scaler.apply(without_empty_rows(series))
 
     def encode_target(self, target: np.ndarray) -> np.ndarray:
         if self.task == "classification":
@@ -202,15 +205,6 @@ def _number_scale(target: np.ndarray) -> tuple[Any, Any]:
         return float(numbers.mean()), float(numbers.std()) or 1.0
     std = numbers.std(0)
     return tuple(map(float, numbers.mean(0))), tuple(map(float, np.where(std > 0, std, 1.0)))
-
-
-def _warn_coarse_times(scaled: Series) -> None:
-    """Times are single precision on the device; say so where that makes different times equal."""
-    same = np.diff(scaled.owner) == 0
-    merged = same & (np.diff(scaled.times) > 0) & (np.diff(scaled.times.astype(np.float32)) == 0)
-    if merged.any():
-        message = f"{int(merged.sum())} pairs of times are too close, so far from their sample's start, to be told apart; "
-        warnings.warn(message + "split such samples, or thin out their bursts", LeapWarning, stacklevel=4)
 
 
 def warn_far(series: Series, preprocessor: Preprocessor) -> None:
