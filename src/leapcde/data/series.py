@@ -12,10 +12,24 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from leapcde.data.store.mapped import alike, let_go
 from leapcde.errors import Problems
 
 BLOCK = 2**16  # rows
 EACH = ("target", "static", "ids", "weights")  # what a series has for each sample
+
+
+def blocks(offsets: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:
+    """(first, stop) of samples that lie one after the other and have at most so many rows together, or are one.
+
+    >>> list(blocks(np.array([0, 2, 4, 9, 10]), 4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    first = 0
+    while first < len(offsets) - 1:
+        stop = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        yield first, (stop := max(stop, first + 1))
+        first = stop
 
 
 def join(parts: Sequence[Series]) -> Series:
@@ -95,14 +109,11 @@ class Series:
         offsets = self.offsets[first : stop + 1] - self.offsets[first]
         return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
 
-    def blocks(self, rows: int = BLOCK) -> Iterator[Series]:
+    def blocks(self, rows: int | None = None) -> Iterator[Series]:
         """All samples, in parts of about so many rows: what is made of each need not be in memory for all."""
-        first = 0
-        while first < len(self):
-            stop = int(np.searchsorted(self.offsets, self.offsets[first] + rows, side="right")) - 1
-            stop = min(max(stop, first + 1), len(self))
+        for first, stop in blocks(self.offsets, rows or BLOCK):
             yield self.part(first, stop)
-            first = stop
+            let_go(self.times, self.values)
 
     def take(self, samples: Sequence[int] | np.ndarray) -> Series:
         """The given samples, in the given order."""
@@ -110,16 +121,28 @@ class Series:
         samples = np.arange(len(self))[index if index.size else index.astype(int)]
         lengths = self.lengths[samples]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)
+        times, values = (alike(array, (int(offsets[-1]), *array.shape[1:])) for array in (self.times, self.values))
+        for first, stop in blocks(offsets, BLOCK):  # an index of all rows would be large too
+            here = slice(int(offsets[first]), int(offsets[stop]))
+            moved = self.offsets[samples[first:stop]] - offsets[first:stop]
+            rows = np.arange(here.start, here.stop) + np.repeat(moved, lengths[first:stop])
+            times[here], values[here] = self.times[rows], self.values[rows]
+            let_go(self.times, self.values, times, values)
         each = {name: getattr(self, name) for name in EACH}
         each = {name: None if array is None else array[samples] for name, array in each.items()}
-        return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
+        return replace(self, times=times, values=values, offsets=offsets, **each)
 
     def keep_rows(self, keep: np.ndarray) -> Series:
         """Only the rows where `keep` is true; samples stay, possibly shorter."""
         counts = np.add.reduceat(keep, self.offsets[:-1]) if len(keep) else np.zeros(len(self), int)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        return replace(self, times=self.times[keep], values=self.values[keep], offsets=offsets)
+        times, values = (alike(array, (int(offsets[-1]), *array.shape[1:])) for array in (self.times, self.values))
+        for first, stop in blocks(self.offsets, BLOCK):
+            rows = slice(int(self.offsets[first]), int(self.offsets[stop]))
+            here, kept = slice(int(offsets[first]), int(offsets[stop])), keep[rows]
+            times[here], values[here] = self.times[rows][kept], self.values[rows][kept]
+            let_go(self.times, self.values, times, values)
+        return replace(self, times=times, values=values, offsets=offsets)
 
 
 def check(series: Series) -> Series:
@@ -139,6 +162,21 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
     """
     for i in np.flatnonzero(series.lengths == 0):
         problems.add(f"{name_of(series, i)}: no observations; leave the sample out")
+    if not (series.lengths.all() and all(map(_is_sound, series.blocks()))):
+        _check_rows(series, problems, row_name)
+    _check_each(series, problems)
+    problems.raise_if_any(what)
+    return series
+
+
+def _is_sound(part: Series) -> bool:
+    """Whether nothing is wrong with the rows of a part."""
+    later = np.diff(part.times) > 0
+    later[part.offsets[1:-1] - 1] = True
+    return bool(later.all() and np.isfinite(part.times).all() and not np.isinf(part.values).any())
+
+
+def _check_rows(series: Series, problems: Problems, row_name: Callable[[int], str] | None) -> None:
     at = lambda row: f"position {_position(series, row)}" + ("" if row_name is None else f" ({row_name(int(row))})")
     _check_times(series, problems, at)
     infinite, owner = np.asarray(np.isinf(series.values)), series.owner
@@ -146,6 +184,9 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
         channel = series.channels[int(np.argmax(infinite[row]))]
         where = f"{name_of(series, owner[row])}, channel {channel!r}"
         problems.add(f"{where}: infinite value at {at(row)}; use NaN for missing")
+
+
+def _check_each(series: Series, problems: Problems) -> None:
     for label, array in (("target", series.target), ("static", series.static), ("weights", series.weights)):
         if array is not None and len(array) != len(series):
             problems.add(f"{label}: {len(array)} entries for {len(series)} samples; give one for each")
@@ -154,8 +195,6 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
         problems.add(f"static: infinite value for sample {row}; use NaN for missing")
     if series.weights is not None:
         _check_weights(series, problems)
-    problems.raise_if_any(what)
-    return series
 
 
 def uneven(weights: np.ndarray | None) -> np.ndarray | None:

@@ -209,8 +209,9 @@ def _number_scale(target: np.ndarray) -> tuple[Any, Any]:
 
 def warn_far(series: Series, preprocessor: Preprocessor) -> None:
     """A model knows nothing of times and values far beyond those it was trained on; often the unit is another one."""
-    away = np.abs((series.values - np.array(preprocessor.scaler.mean)) / np.array(preprocessor.scaler.std))
-    most = np.max(np.where(np.isnan(away), 0.0, away), axis=0, initial=0.0)
+    mean, std = np.array(preprocessor.scaler.mean), np.array(preprocessor.scaler.std)
+    away = lambda part: np.max(np.nan_to_num(np.abs((part.values - mean) / std), posinf=np.inf), axis=0, initial=0.0)
+    most = np.max([away(part) for part in series.blocks()], axis=0, initial=0.0)
     if most.max() > STRANGE:
         channel = f"channel {preprocessor.channels[int(most.argmax())]!r}"
         channel += f" is {most.max():.3g} deviations away from the training mean. "
@@ -240,8 +241,8 @@ def check_finite(raw: np.ndarray, series: Series, preprocessor: Preprocessor) ->
 
 def warn_unseen(series: Series) -> None:
     """Channels that some samples never observe are constant there; say so once, with names and counts."""
-    seen = np.add.reduceat(~np.isnan(series.values), series.offsets[:-1], axis=0) > 0
-    never = (~seen).sum(0)
+    unseen = lambda part: (~np.logical_or.reduceat(~np.isnan(part.values), part.offsets[:-1], axis=0)).sum(0)
+    never = np.sum([unseen(part) for part in series.blocks()], axis=0)
     if never.any():
         worst = ", ".join(f"{series.channels[c]!r} in {never[c]}" for c in np.argsort(-never)[:5] if never[c])
         more = f" and {(never > 0).sum() - 5} other channels" if (never > 0).sum() > 5 else ""
