@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from leapcde.data.delimited import PARQUET
+from leapcde.data.series import Series
 from leapcde.data.windows import in_steps
+from leapcde.errors import LeapWarning, need
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
+from leapcde.files import atomic
 from leapcde.training.metrics import softmax
 
 
@@ -50,6 +58,43 @@ def predictions_table(estimator: Estimator, table: Any, *, coverage: float | Non
         found = found.assign(**{f"p({label})": share for label, share in zip(estimator.classes_, shares.T, strict=True)})
         return found if coverage is None else found.assign(set=_as_text(estimator.sets_around(shares, coverage)))
     return found.assign(**ends)
+
+
+def write_predictions(estimator: Estimator, data: Any, out: Path, *, coverage: float | None = None) -> int:
+    """Predict for every sample of a table or a series, part by part, into a CSV or .parquet file; returns the number of rows.
+
+    The file is there only when it is whole.
+    """
+    parts = data.blocks() if isinstance(data, Series) else [data]
+    write, count = _write_parquet if out.suffix.lower() in PARQUET else _write_text, 0
+    with atomic(out) as temporary, write(temporary) as add, warnings.catch_warnings():
+        for part in parts:
+            found = predictions_table(estimator, part, coverage=coverage)
+            add(found)
+            count += len(found)
+            warnings.simplefilter("ignore", LeapWarning)  # what was said of the first part need not be said of each
+    return count
+
+
+@contextmanager
+def _write_text(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        yield lambda table: for_spreadsheets(table).to_csv(file, index=False, header=file.tell() == 0)
+
+
+@contextmanager
+def _write_parquet(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
+    with ExitStack() as stack:
+        writers: list[Any] = []
+
+        def add(table: pd.DataFrame) -> None:
+            made = arrow.Table.from_pandas(table, preserve_index=False)
+            if not writers:
+                writers.append(stack.enter_context(parquet.ParquetWriter(path, made.schema)))
+            writers[0].write_table(made.cast(writers[0].schema))
+
+        yield add
 
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:

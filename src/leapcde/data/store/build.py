@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,15 +23,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leapcde.data.columns import Columns, named_columns, note_categories, read_columns
+from leapcde.data.columns import Columns, columns_of, named_columns, note_categories, read_columns
 from leapcde.data.delimited import BROKEN, PARQUET, identities, labels, look, opened, sniff, with_times
 from leapcde.data.parse import ROW_NAME, categories_of, is_missing
 from leapcde.data.series import Series
 from leapcde.data.store.files import VERSION, open_store, writing
 from leapcde.errors import InputError, LeapError, LeapWarning, Problems, need
-from leapcde.files import cache_root
+from leapcde.files import cache_root, write_text
 
-PIECE = 32 * 2**20  # bytes of numbers that are read at once
+PIECE, PIECES = 32 * 2**20, 128  # bytes of numbers that are read at once; pieces at most
 SIZE = 256 * 2**20  # bytes of a file from which it is read in chunks
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".txt", ".gz", ".bz2", ".xz", ".zip")
 MOST = 1000  # different texts of a column that are remembered: none with so many is a category
@@ -54,7 +55,12 @@ def are_large(paths: Sequence[Path]) -> bool:
 
 
 def stored_series(
-    paths: Sequence[Path], columns: Columns, digests: Sequence[str], *, with_target: bool = True, progress: Progress | None = None
+    paths: Sequence[Path],
+    columns: Columns,
+    digests: Sequence[str],
+    *,
+    with_target: bool = True,
+    progress: Progress | None = None,
 ) -> Series:
     """The series of tables with these digests from its store, which is made if it is not there or damaged.
 
@@ -62,15 +68,26 @@ def stored_series(
     """
     if columns.id is None or columns.time is None:
         raise InputError("several files, or one that is too large to be read at once, need id= and time=: the names of columns")
-    about = json.dumps([VERSION, list(digests), columns.to_json(), with_target], sort_keys=True)
-    folder = _home() / hashlib.sha256(about.encode()).hexdigest()[:16]
+    key = lambda columns: _key([VERSION, list(digests), columns.to_json(), with_target])
+    home, name = _home(), key(columns)
+    with suppress(OSError):  # what a run asks for after its first look, which chose all columns, is the same store
+        name = (home / f"{name}.same").read_text(encoding="utf-8")
+    folder = home / name
     if folder.is_dir():
         try:
             return open_store(folder)
         except ValueError as error:
             warnings.warn(f"{folder} was damaged ({error}); it is made again", LeapWarning, stacklevel=3)
     _Build(list(paths), columns, with_target, folder, progress or (lambda done, total: None)).run()
-    return open_store(folder)
+    found = open_store(folder)
+    settled = key(replace(columns, values=columns_of(found), categories=found.categories or None))
+    if settled != name:
+        write_text(home / f"{settled}.same", name)
+    return found
+
+
+def _key(about: Any) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _home() -> Path:
@@ -82,6 +99,25 @@ def _home() -> Path:
 @cache
 def _passing() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="leapcde-stores-")
+
+
+class Counts:
+    """Counts by name that are added up now and then, and not each time: there may be millions of names."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self.names, self.before = 0, 0
+
+    def add(self, part: Any) -> None:
+        self.parts.append(part)
+        self.names += len(part)
+        if self.names > 2 * self.before + 10**6:
+            self.parts = [self.sum()]
+            self.names = self.before = len(self.parts[0])
+
+    def sum(self) -> Any:
+        whole = pd.concat(self.parts) if self.parts else pd.Series(dtype=np.int64)
+        return whole.groupby(level=0, sort=False).sum()
 
 
 class _Build:
@@ -97,7 +133,8 @@ class _Build:
         pieces = self.folder.with_name(f"{self.folder.name}.{os.getpid()}.pieces")
         try:
             ids, counts = self._ids()
-            part_of = (np.cumsum(counts) - counts) // self.rows
+            most = max(self.rows, int(counts.sum()) // PIECES)  # rows of a piece; it takes a few times its size in memory
+            part_of = (np.cumsum(counts) - counts) // most
             kinds = self._cut(ids, part_of, int(counts.sum()), pieces)
             self._join(ids, int(counts.sum()), pieces, kinds)
         finally:
@@ -110,7 +147,7 @@ class _Build:
             try:
                 names = _header(path)
             except LeapError as error:
-                problems.found += error.problems or [str(error.what)]
+                problems.found += [f"{path}: {problem}" for problem in error.problems] or [error.what]
                 continue
             first = first or names
             if missing := [name for name in first if name not in names]:
@@ -118,7 +155,9 @@ class _Build:
         problems.raise_if_any("the tables cannot be read together; nothing was stored")
         found = first or []
         asked = {*named_columns(self.columns), *self.columns.values} - {None}
-        if absent := sorted(str(name) for name in asked if name not in found and (self.with_target or not self._is_given(name))):
+        if absent := sorted(
+            str(name) for name in asked if name not in found and (self.with_target or not self._is_given(name))
+        ):
             raise InputError(f"no column {', '.join(map(repr, absent))}; the tables have: {', '.join(found)}")
         return [name for name in found if not self.columns.values or name in asked]
 
@@ -137,17 +176,16 @@ class _Build:
 
     def _ids(self) -> tuple[Any, np.ndarray]:
         """The ids that there are, sorted as text is where they are text, and how many rows each has."""
-        total, texts = None, False
-        id = str(self.columns.id)
+        found, texts, id = Counts(), False, str(self.columns.id)
         for k, first, chunk in self._chunks([id]):
             column = chunk[id]
             if (empty := is_missing(column)).any():
                 row = self._row(k, first + int(np.argmax(empty)))
                 raise InputError("cannot read the tables", [f"column {id!r}: empty in {row}; every row needs an id"])
-            found = column.astype(object).value_counts(sort=False)
-            total = found if total is None else total.add(found, fill_value=0)
+            found.add(column.value_counts(sort=False))
             texts |= self.paths[k].suffix.lower() not in PARQUET
-        if total is None or not len(total):
+        total = found.sum()
+        if not len(total):
             raise InputError("cannot read the tables: they have no rows")
         keys = total.index
         if texts:
@@ -216,23 +254,25 @@ class _Build:
 def _header(path: Path) -> list[str]:
     if path.suffix.lower() not in PARQUET:
         return _checked(path, lambda: look(path, sniff(path), count=False)[0])
-    parquet = need("pyarrow.parquet", "parquet")
-    return _checked(path, lambda: parquet.ParquetFile(path).schema_arrow.names)
+    with _checked(path, lambda: need("pyarrow.parquet", "parquet").ParquetFile(path)) as source:
+        return list(source.schema_arrow.names)
 
 
 def _read(path: Path, names: list[str], columns: Columns, rows: int) -> Iterator[Any]:
     """Some columns of a file, so many rows at a time."""
-    if path.suffix.lower() in PARQUET:
-        source = need("pyarrow.parquet", "parquet").ParquetFile(path)
-        chunks = (batch.to_pandas() for batch in source.iter_batches(rows, columns=names))
-    else:
-        need("pyarrow", "parquet")  # for the pieces
-        kept: Any = {name: str for name in (columns.id, columns.target) if isinstance(name, str)}
-        how: dict[str, Any] = {"usecols": names, "dtype": kept, "chunksize": rows, "low_memory": False}
-        chunks = pd.read_csv(opened(path), sep=sniff(path), encoding="utf-8-sig", **how)
-    chunks = iter(chunks)
-    while (chunk := _checked(path, lambda: next(chunks, None))) is not None:
-        yield chunk[names]
+    with ExitStack() as stack:
+        if path.suffix.lower() in PARQUET:
+            source = stack.enter_context(need("pyarrow.parquet", "parquet").ParquetFile(path))
+            chunks = (batch.to_pandas() for batch in source.iter_batches(rows, columns=names))
+        else:
+            need("pyarrow", "parquet")  # for the pieces
+            kept: Any = {name: str for name in (columns.id, columns.target) if name in names}
+            how: dict[str, Any] = {"usecols": names, "dtype": kept, "chunksize": rows, "low_memory": False}
+            file = stack.enter_context(opened(path))
+            chunks = stack.enter_context(pd.read_csv(file, sep=sniff(path), encoding="utf-8-sig", **how))
+        following = iter(chunks)
+        while (chunk := _checked(path, lambda: next(following, None))) is not None:
+            yield chunk[names]
 
 
 def _checked(path: Path, read: Callable[[], Any]) -> Any:
@@ -242,7 +282,8 @@ def _checked(path: Path, read: Callable[[], Any]) -> Any:
     except LeapError:
         raise
     except BROKEN as error:
-        raise InputError(f"cannot read {path}: {str(error).strip() or 'it is cut short or damaged'}; the others are whole") from None
+        what = str(error).strip() or "it is cut short or damaged"
+        raise InputError(f"cannot read {path}: {what}. Nothing was stored; the other files are as they were") from None
 
 
 def _note_text(column: Any, name: str, text: dict[str, set[Any]], numbers: set[str]) -> None:
@@ -254,4 +295,3 @@ def _note_text(column: Any, name: str, text: dict[str, set[Any]], numbers: set[s
     seen = text.setdefault(name, set())
     if len(seen) <= MOST:
         seen.update(pd.unique(column.dropna()).tolist())
-

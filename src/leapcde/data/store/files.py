@@ -24,6 +24,7 @@ from leapcde.errors import InputError
 
 HEADER, VERSION = "store.json", 1
 NAMES = ("channels", "static_names", "target_names", "categories")  # of a series, what JSON can hold
+OTHERS = ("offsets", *EACH)  # arrays that are loaded
 BLOCK = 2**24  # bytes that are checked at once
 
 
@@ -104,7 +105,7 @@ def open_store(folder: Path) -> Series:
             if _checksum(folder / f"{name}.npy") != crc:
                 raise ValueError(f"{name}.npy is damaged")
         mapped = {name: np.load(folder / f"{name}.npy", "r", allow_pickle=False) for name in ("times", "values")}
-        rest: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in sums if name not in mapped}
+        rest: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in sums if name in OTHERS}
         names: dict[str, Any] = {name: tuple(header[name]) for name in NAMES if name != "categories"}
         kinds = {name: tuple(of) for name, of in header["categories"].items()}
         return Series(**mapped, **rest, **names, categories=kinds)
