@@ -111,7 +111,7 @@ def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> S
     known |= {"values": values, "static": columns.static, "categories": columns.categories}
     series = from_table(table, id=columns.id, time=columns.time, **known)
     if columns.categories is None and not columns.values:
-        _note_categories(series, columns)
+        note_categories(series, columns)
     return series
 
 
@@ -129,7 +129,10 @@ def columns_of(series: Series) -> tuple[str, ...]:
 
 def as_trained(train: Series, *others: Series | None) -> list[Any]:
     """Series of one table without categories that the training part does not show: nothing can be learned of them."""
-    seen = set(np.array(train.channels)[np.any(train.values == 1, axis=0)])
+    if not train.categories:
+        return [train, *others]
+    shown = np.any([np.any(part.values == 1, axis=0) for part in train.blocks()], axis=0)
+    seen = set(np.array(train.channels)[shown])
     if train.static is not None:
         seen |= set(np.array(train.static_names)[np.any(train.static == 1, axis=0)]) if train.static_names else set()
     lost = {f"{name}={kind}" for name, kinds in train.categories.items() for kind in kinds} - seen
@@ -151,7 +154,8 @@ def _without(series: Series, lost: set[str]) -> Series:
     return replace(found, static=series.static[:, stay], static_names=tuple(series.static_names[i] for i in stay))
 
 
-def _note_categories(series: Series, columns: Columns) -> None:
+def note_categories(series: Series, columns: Columns) -> None:
+    """Say which columns of text were read as categories."""
     found = {name: kinds for name, kinds in series.categories.items() if name not in columns.static}
     if found:
         told = "; ".join(f"{name} ({', '.join(kinds[:5])}{', …' if len(kinds) > 5 else ''})" for name, kinds in found.items())

@@ -12,7 +12,7 @@ from leapcde.data.columns import Columns
 from leapcde.data.series import Series
 
 FORMER = "former"  # how forecasts were split before there was a choice: windows half a horizon apart, whole ids at random
-LATER = ("split", "stride", "forecast", "known")
+LATER = ("split", "stride", "forecast", "known", "more")
 
 
 # Of validation data and what was said of it, which may set a threshold, and of a part and what was said of that.
@@ -64,6 +64,7 @@ class DataRequest:
     stride: int | None = None
     forecast: tuple[str, ...] | None = None  # channels; all if not given
     known: tuple[str, ...] | None = None  # channels whose future is known
+    more: tuple[str, ...] | None = None  # files that belong to `data`
 
     def to_json(self) -> dict[str, Any]:
         """Without later fields that say nothing: runs from before there were any stay what they were."""
@@ -79,7 +80,7 @@ class DataRequest:
             data = {**data, "split": FORMER}
         lists = {
             "horizon": tuple(horizon) if isinstance(horizon, list) else horizon,
-            **{name: tuple(data[name]) for name in ("forecast", "known") if data.get(name)},
+            **{name: tuple(data[name]) for name in ("forecast", "known", "more") if data.get(name)},
             "columns": None if columns is None else Columns.of(columns),
         }
         return cls(**{**data, **lists})

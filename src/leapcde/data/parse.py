@@ -15,6 +15,7 @@ from leapcde.errors import InputError, LeapWarning, Problems, meant
 RowName = Callable[[int], str]  # how a row is called in a message
 Categories = dict[str, tuple[str, ...]]  # of each column of text, in order
 MOST_CATEGORIES = 50  # of a column; more are ids or free text
+ROW_NAME = "name of a row"  # what a table knows of its rows, in its attrs
 FILE_ROW = "row of the file"  # the name of an index that holds them
 COMMA = r"[-+]?[\d.]*\d,\d[\d,.]*"  # a number with a comma in it
 
@@ -25,6 +26,8 @@ def place(i: int) -> str:
 
 def row_names(table: Any) -> RowName:
     """How rows of a table are called: by the row of their file, by a pandas index that tells them apart, by their place."""
+    if ROW_NAME in (known := getattr(table, "attrs", {})):
+        return known[ROW_NAME]
     index = getattr(table, "index", None)
     if index is None or index.dtype.kind not in "iu" or not index.is_unique:
         return lambda i: f"row {i}"
@@ -244,7 +247,7 @@ def find_categories(table: Any, cells: dict[str, np.ndarray], names: Sequence[st
     for name, column in zip(map(str, table.columns), table.columns, strict=True):
         if name not in names:
             continue
-        kinds = _categories(cells[name], declared=str(table[column].dtype).lower().startswith(("categor", "enum")))
+        kinds = categories_of(cells[name], declared=str(table[column].dtype).lower().startswith(("categor", "enum")))
         if len(kinds) > MOST_CATEGORIES:
             problems.add(
                 f"column {name!r}: {len(kinds)} different texts, such as {kinds[0]!r}; at most {MOST_CATEGORIES} can be "
@@ -296,7 +299,7 @@ def truths(column: np.ndarray) -> np.ndarray:
     return found
 
 
-def _categories(column: np.ndarray, *, declared: bool) -> tuple[str, ...]:
+def categories_of(column: np.ndarray, *, declared: bool = False) -> tuple[str, ...]:
     """The categories of a column, sorted; none if it is no column of text."""
     if not declared and column.dtype.kind not in "OUT":
         return ()

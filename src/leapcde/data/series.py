@@ -6,15 +6,30 @@ costs what its observations cost, and everything below is vectorised over all sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, SupportsIndex
 
 import numpy as np
 
+from leapcde.data.store.mapped import alike, let_go
 from leapcde.errors import Problems
 
+BLOCK = 2**16  # rows
 EACH = ("target", "static", "ids", "weights")  # what a series has for each sample; a target may be one of each row
+
+
+def blocks(offsets: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:
+    """(first, stop) of samples that lie one after the other and have at most so many rows together, or are one.
+
+    >>> list(blocks(np.array([0, 2, 4, 9, 10]), 4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    first = 0
+    while first < len(offsets) - 1:
+        stop = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        yield first, (stop := max(stop, first + 1))
+        first = stop
 
 
 def join(parts: Sequence[Series]) -> Series:
@@ -99,24 +114,56 @@ class Series:
     def __getitem__(self, i: SupportsIndex) -> Series:
         return self.take([range(len(self))[i]])  # one sample, so that scikit-learn can pick and `inputs.join` put together
 
+    def part(self, first: int, stop: int) -> Series:
+        """Samples that lie one after the other; nothing is copied."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[stop]))
+        each = {name: getattr(self, name) for name in EACH}
+        at = {name: rows if self._of_rows(name) else slice(first, stop) for name in EACH}
+        each = {name: None if array is None else array[at[name]] for name, array in each.items()}
+        offsets = self.offsets[first : stop + 1] - self.offsets[first]
+        return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
+
+    def blocks(self, rows: int | None = None) -> Iterator[Series]:
+        """All samples, in parts of about so many rows: what is made of each need not be in memory for all."""
+        for first, stop in blocks(self.offsets, rows or BLOCK):
+            yield self.part(first, stop)
+            let_go(self.times, self.values)
+
     def take(self, samples: Sequence[int] | np.ndarray) -> Series:
         """The given samples, in the given order."""
         index = np.asarray(samples)
         samples = np.arange(len(self))[index if index.size else index.astype(int)]
         lengths = self.lengths[samples]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)
+        times, values = (alike(array, (int(offsets[-1]), *array.shape[1:])) for array in (self.times, self.values))
+        for first, stop in blocks(offsets, BLOCK):  # an index of all rows would be large too
+            here = slice(int(offsets[first]), int(offsets[stop]))
+            moved = self.offsets[samples[first:stop]] - offsets[first:stop]
+            rows = np.arange(here.start, here.stop) + np.repeat(moved, lengths[first:stop])
+            times[here], values[here] = self.times[rows], self.values[rows]
+            let_go(self.times, self.values, times, values)
         each = {name: getattr(self, name) for name in EACH}
-        index = {name: rows if name == "target" and self.per_row else samples for name in EACH}
-        each = {name: None if array is None else array[index[name]] for name, array in each.items()}
-        return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
+        each = {name: None if array is None else array[samples] for name, array in each.items() if not self._of_rows(name)}
+        if self.per_row and self.target is not None:
+            each["target"] = self.target[np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)]
+        return replace(self, times=times, values=values, offsets=offsets, **each)
+
+    def _of_rows(self, name: str) -> bool:
+        """Whether there is one of each row, and not of each sample."""
+        return name == "target" and self.per_row
 
     def keep_rows(self, keep: np.ndarray) -> Series:
         """Only the rows where `keep` is true; samples stay, possibly shorter."""
         counts = np.add.reduceat(keep, self.offsets[:-1]) if len(keep) else np.zeros(len(self), int)
         offsets = np.concatenate([[0], np.cumsum(counts)])
+        times, values = (alike(array, (int(offsets[-1]), *array.shape[1:])) for array in (self.times, self.values))
+        for first, stop in blocks(self.offsets, BLOCK):
+            rows = slice(int(self.offsets[first]), int(self.offsets[stop]))
+            here, kept = slice(int(offsets[first]), int(offsets[stop])), keep[rows]
+            times[here], values[here] = self.times[rows][kept], self.values[rows][kept]
+            let_go(self.times, self.values, times, values)
         target = self.target[keep] if self.per_row and self.target is not None else self.target
-        return replace(self, times=self.times[keep], values=self.values[keep], offsets=offsets, target=target)
+        return replace(self, times=times, values=values, offsets=offsets, target=target)
 
 
 def check(series: Series) -> Series:
@@ -136,6 +183,21 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
     """
     for i in np.flatnonzero(series.lengths == 0):
         problems.add(f"{name_of(series, i)}: no observations; leave the sample out")
+    if not (series.lengths.all() and all(map(_is_sound, series.blocks()))):
+        _check_rows(series, problems, row_name)
+    _check_each(series, problems)
+    problems.raise_if_any(what)
+    return series
+
+
+def _is_sound(part: Series) -> bool:
+    """Whether nothing is wrong with the rows of a part."""
+    later = np.diff(part.times) > 0
+    later[part.offsets[1:-1] - 1] = True
+    return bool(later.all() and np.isfinite(part.times).all() and not np.isinf(part.values).any())
+
+
+def _check_rows(series: Series, problems: Problems, row_name: Callable[[int], str] | None) -> None:
     at = lambda row: f"position {_position(series, row)}" + ("" if row_name is None else f" ({row_name(int(row))})")
     _check_times(series, problems, at)
     infinite, owner = np.asarray(np.isinf(series.values)), series.owner
@@ -143,6 +205,9 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
         channel = series.channels[int(np.argmax(infinite[row]))]
         where = f"{name_of(series, owner[row])}, channel {channel!r}"
         problems.add(f"{where}: infinite value at {at(row)}; use NaN for missing")
+
+
+def _check_each(series: Series, problems: Problems) -> None:
     for label, array in (("target", series.target), ("static", series.static), ("weights", series.weights)):
         count, what = (len(series.times), "rows") if label == "target" and series.per_row else (len(series), "samples")
         if array is not None and len(array) != count:
@@ -152,8 +217,6 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
         problems.add(f"static: infinite value for sample {row}; use NaN for missing")
     if series.weights is not None:
         _check_weights(series, problems)
-    problems.raise_if_any(what)
-    return series
 
 
 def known_targets(target: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from leapcde.data.drop import drop
 from leapcde.data.inputs import check_event_times
 from leapcde.data.series import Series, known_targets
 from leapcde.data.split import InTime, sample_labels, split, split_by_group, split_by_start, split_in_time, told_in_time
+from leapcde.data.store.build import Progress, are_large, stored_series, tables_at
 from leapcde.data.windows import (
     Horizon,
     auto_window,
@@ -49,6 +51,8 @@ def load(
     stride: int | None = None,
     forecast: Sequence[str] | None = None,
     known: Sequence[str] | None = None,
+    more: Sequence[Path] = (),
+    progress: Progress | None = None,
 ) -> Dataset:
     """Read, check, split: 70 / 15 / 15 % for training, validation and test.
 
@@ -58,13 +62,14 @@ def load(
 
     `split` is "time" (the default of forecasts: what is tested comes last), "sequence" (whole sequences at random),
     "random" (samples, stratified by class; the default of all else), or "group:COLUMN" (no group on both sides).
+
+    `path` may be a folder of tables, and `more` names others that belong to it: several files, or a large one, are read in
+    chunks into a store (`data/store`), while `progress` is told how far it is.
     """
     how, _, group = (split or "").partition(":")
     if split != FORMER:
         _check_split(split, group, horizon)
-    table = read_table(path, columns)
-    series = read_columns(table, _without(columns, table, group))
-    groups = _groups(table, columns, group, series) if group else None
+    series, groups = _series_and_groups(tables(path, more), columns, group, progress)
     made: dict[str, Any] = {"file": path.name, "drop": drop_rate}
     if horizon is not None:
         _check_forecast(columns)
@@ -114,6 +119,32 @@ def _check_labels(target: np.ndarray, names: Sequence[str]) -> None:
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:
     """The file as one `Series`, with nothing split or dropped."""
     return read_columns(read_table(path, columns), columns, with_target=with_target)
+
+
+def tables(path: Path, more: Sequence[Path] = ()) -> list[Path]:
+    """All files of some paths, of which some may be folders."""
+    return [file for one in (path, *more) for file in tables_at(one)]
+
+
+def read_input(paths: Sequence[Path], columns: Columns, *, with_target: bool = True, progress: Progress | None = None) -> Any:
+    """A file as a table; several, or a large one, as a `Series` whose rows lie in a store."""
+    if not are_large(paths):
+        return read_table(paths[0], columns)
+    return stored_series(paths, columns, list(map(digest, paths)), with_target=with_target, progress=progress)
+
+
+def _series_and_groups(paths: list[Path], columns: Columns, group: str, progress: Progress | None):
+    """What the files hold, and the group of each sample where samples are split by group."""
+    if group and are_large(paths):
+        raise InputError(
+            "split 'group:COLUMN': files that are read in chunks cannot be split by group yet; name the groups as --id, "
+            "or give one file that fits in memory"
+        )
+    data = read_input(paths, columns, progress=progress)
+    if isinstance(data, Series):
+        return data, None
+    series = read_columns(data, _without(columns, data, group))
+    return series, _groups(data, columns, group, series) if group else None
 
 
 def _check_split(split: str | None, group: str, horizon: Horizon | None) -> None:
@@ -203,10 +234,18 @@ def _all_there(found: InTime) -> Parts:
     return train, validation, test
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, by which a run knows its data again."""
+def digest(path: Path, more: Sequence[Path] = ()) -> str:
+    """SHA-256 of a file's bytes, by which a run knows its data again; of several files, that of theirs."""
+    if more or path.is_dir():
+        return hashlib.sha256("\n".join(map(digest, tables(path, more))).encode()).hexdigest()
     if not path.is_file():
         raise InputError(f"there is no file {path}")
+    state = path.stat()
+    return _digest(path, state.st_size, state.st_mtime_ns)
+
+
+@cache
+def _digest(path: Path, size: int, changed: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

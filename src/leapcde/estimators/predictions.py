@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from leapcde.data.delimited import PARQUET
 from leapcde.data.read import times_as_written
 from leapcde.data.series import Series
 from leapcde.data.windows import in_steps
-from leapcde.errors import InputError
+from leapcde.errors import InputError, LeapWarning, need
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.rows import not_of_rows
 from leapcde.estimators.survival import LeapSurvival
+from leapcde.files import atomic
 
 
 def predictions_table(
@@ -61,10 +66,7 @@ def predictions_table(
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     when = {}
     if each_row:
-        ids, when = (
-            ids[series.owner],
-            {estimator.time or "time": times_as_written(table, estimator.id, estimator.time or "time")},
-        )
+        ids, when = ids[series.owner], {estimator.time or "time": _times(estimator, table, series)}
     if isinstance(estimator, LeapForecaster):
         return _forecasts(estimator, name, ids, said, ends)
     if estimator.fitted_.preprocessor.task == "labels":
@@ -81,12 +83,54 @@ def predictions_table(
     return found.assign(**ends)
 
 
+def _times(estimator: Estimator, table: Any, series: Series) -> np.ndarray:
+    """Of each row, as the table has them; of rows that lie in a store, as numbers."""
+    return series.times if isinstance(table, Series) else times_as_written(table, estimator.id, estimator.time or "time")
+
+
 def _survival(estimator: LeapSurvival, raw: np.ndarray) -> dict[str, np.ndarray]:
     bins = estimator.fitted_.preprocessor.bins
     assert bins is not None
     times = np.unique(np.quantile(estimator.times_, [0.1, 0.25, 0.5, 0.75, 0.9], method="inverted_cdf"))
     curves = dict(zip((f"S({t:.4g})" for t in times), bins.survival(raw, times).T, strict=True))
     return {"median": bins.quantile(raw, 0.5), **curves}
+
+
+def write_predictions(estimator: Estimator, data: Any, out: Path, **how: Any) -> int:
+    """Predict for every sample of a table or a series, part by part, into a CSV or .parquet file; returns the number of rows.
+
+    The file is there only when it is whole. `how` is that of `predictions_table`.
+    """
+    parts = data.blocks() if isinstance(data, Series) else [data]
+    write, count = _write_parquet if out.suffix.lower() in PARQUET else _write_text, 0
+    with atomic(out) as temporary, write(temporary) as add, warnings.catch_warnings():
+        for part in parts:
+            found = predictions_table(estimator, part, **how)
+            add(found)
+            count += len(found)
+            warnings.simplefilter("ignore", LeapWarning)  # what was said of the first part need not be said of each
+    return count
+
+
+@contextmanager
+def _write_text(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        yield lambda table: for_spreadsheets(table).to_csv(file, index=False, header=file.tell() == 0)
+
+
+@contextmanager
+def _write_parquet(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
+    with ExitStack() as stack:
+        writers: list[Any] = []
+
+        def add(table: pd.DataFrame) -> None:
+            made = arrow.Table.from_pandas(table, preserve_index=False)
+            if not writers:
+                writers.append(stack.enter_context(parquet.ParquetWriter(path, made.schema)))
+            writers[0].write_table(made.cast(writers[0].schema))
+
+        yield add
 
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:

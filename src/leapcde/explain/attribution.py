@@ -72,15 +72,11 @@ def _integrated(fitted: FittedModel, kept: Series, weights: np.ndarray, steps: i
     found = np.full(kept.values.shape, np.nan)
     static, change = np.zeros((len(kept), preprocessor.spec.static)), np.zeros(len(kept))
     measured = np.zeros(len(kept))
-    for bucket in preprocessor.encode(kept):
-        for start in range(0, len(bucket.samples), CHUNK):
-            part = np.arange(start, min(start + CHUNK, len(bucket.samples)))
-            samples = bucket.samples[part]
-            obs = jax.tree.map(lambda a, part=part: a[part], bucket.batch.obs)
-            answer = checked(_gradients, fitted.model, preprocessor.recipe, obs, jnp.asarray(weights[samples]), steps)
-            each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
-            for row, i in zip(each, samples, strict=True):
-                found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
+    for samples, batch in (part for bucket in preprocessor.encode(kept) for part in bucket.batches(CHUNK)):
+        answer = checked(_gradients, fitted.model, preprocessor.recipe, batch.obs, jnp.asarray(weights[samples]), steps)
+        each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
+        for row, i in zip(each, samples, strict=True):
+            found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
     return found, static, change, measured
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -93,7 +94,7 @@ class Model(eqx.Module):
         so far, in fractions, for penalties that grow with it.
         """
 
-    def started(self, train: list[Batch]) -> Model:
+    def started(self, train: Iterable[Batch]) -> Model:
         """The model as training starts with it; where something of it has a closed form, with that."""
         return self
 

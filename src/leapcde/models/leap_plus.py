@@ -40,6 +40,7 @@ knots are the rows and all of z runs from the start; then it can be streamed, a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -214,7 +215,7 @@ class LeapPlus(Model):
         t = two_knots(jnp.concatenate([between.reshape(len(t), -1), t[:, -1:]], 1))
         return join_linear(t, self.Y(batch, t)[0])
 
-    def started(self, train: list[Batch]) -> LeapPlus:
+    def started(self, train: Iterable[Batch]) -> LeapPlus:
         """Where it is asked for, with the closed form of the linear part of f."""
         if self.onward is None or not self.options.linear_start:
             return self

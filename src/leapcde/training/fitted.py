@@ -20,7 +20,8 @@ from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import DAMAGE, check_sizes, load_file, names_damage, restore, save_file
 from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
-from leapcde.paths.batch import Bucket, Recipe
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import Bucket
 from leapcde.training.config import TrainConfig
 from leapcde.training.events.metrics import integrated_brier
 from leapcde.training.loop import Trained, fit
@@ -211,7 +212,8 @@ class FittedModel(Fitted):
         return self.calibrated(predict(self.model, self.encode(series)))
 
     def new_outputs(self, series: Series) -> np.ndarray:
-        if len(series) <= FEW:
+        if len(series) <= FEW and not self.preprocessor.spec.each_row:
+            self.preprocessor.check(series)
             return self.calibrated(answer(*self.apart, self.preprocessor.scaled(series)))
         return self.calibrated(predict(self.model, self.preprocessor.encode(series, round_to=ROUND_TO)))
 
@@ -238,9 +240,9 @@ class FittedModel(Fitted):
     def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
         self._needs_path()
         data = self.preprocessor.encode(replace(series, target=None))
-        found = [checked(_paths, self.model, bucket.batch, queries) for bucket in data]
-        order = np.argsort(np.concatenate([bucket.samples for bucket in data]))
-        t, X, Y, dY, speed = (np.concatenate([np.asarray(part[i]) for part in found])[order] for i in range(5))
+        parts = [(samples, checked(_paths, self.model, batch, queries)) for one in data for samples, batch in one.batches()]
+        order = np.argsort(np.concatenate([samples for samples, _ in parts]))
+        t, X, Y, dY, speed = (np.concatenate([np.asarray(found[i]) for _, found in parts])[order] for i in range(5))
         scaler, unit = self.preprocessor.scaler, self.preprocessor.scaler.time_unit
         starts = series.times[series.offsets[:-1]]
         return {
@@ -257,8 +259,8 @@ class FittedModel(Fitted):
         starts = series.times[series.offsets[:-1], None]
         scaled = ((times - starts) / self.preprocessor.scaler.time_unit).astype(np.float32)
         found = np.empty((*scaled.shape, len(self.preprocessor.channels)), np.float32)
-        for bucket in data:
-            found[bucket.samples] = np.asarray(checked(_learned_at, self.model, bucket.batch, scaled[bucket.samples]))
+        for samples, batch in (part for bucket in data for part in bucket.batches()):
+            found[samples] = np.asarray(checked(_learned_at, self.model, batch, scaled[samples]))
         return self.preprocessor.scaler.unscale(found)
 
     def _needs_path(self) -> None:
@@ -388,8 +390,7 @@ def train_further(
     if fresh is not None:  # always in one group of one length, so that nothing is compiled again
         shape = {"round_to": fresh.length, "waste": np.inf}
         hooks["renewed"] = lambda epoch: preprocessor.encode(fresh(config.seed, epoch), **shape)
-    hooks |= {"metric": start.metric, "recipe": preprocessor.recipe}
-    trained = fit(start.model, preprocessor.task, data[0], data[1], config, **hooks)
+    trained = fit(start.model, preprocessor.task, data[0], data[1], config, metric=start.metric, **hooks)
     return replace(start, model=trained.model, calibration=None), trained
 
 

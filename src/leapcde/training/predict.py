@@ -14,56 +14,47 @@ from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.models.base import Model
 from leapcde.models.each_row import RowModel
-from leapcde.paths.batch import Batch, Bucket, few_sizes
+from leapcde.paths.batch import Batch
+from leapcde.paths.ragged import CHUNK, Bucket, Rows, few_sizes
 from leapcde.solve.adaptive import solve_error
 
+FEW, ROUND_TO = 8, 8  # samples up to which one call answers; rows to which lengths are rounded for new data
 
-def predict(model: Model, data: list[Bucket], *, chunk: int = 256) -> np.ndarray:
+
+def predict(model: Model, data: list[Bucket], *, chunk: int = CHUNK) -> np.ndarray:
     """Raw predictions for every sample, or every row, in the order of the series."""
-    places = row_places(data) if isinstance(model, RowModel) else [bucket.samples for bucket in data]
-    result: np.ndarray | None = None
-    for bucket, place in zip(data, places, strict=True):
-        count = len(bucket.samples)
-        size = min(chunk, few_sizes(count))
-        for start in range(0, count, size):
-            # The last chunk is filled up with repeats, so that one shape is compiled.
-            index = np.minimum(np.arange(start, start + size), count - 1)
-            part = np.asarray(checked(_predict, model, bucket.batch, index))[: count - start]
-            to = place[start : start + size]
+    each_row, result = isinstance(model, RowModel), None
+    total = int(data[0].ragged.lengths.sum()) if each_row and data else sum(len(bucket.samples) for bucket in data)
+    for bucket in data:
+        for samples, rows, index in bucket.chunks(chunk):
+            part = np.asarray(checked(_predict, model, rows, index))[: len(samples)]
+            place = row_places(bucket, samples) if each_row else samples
             if result is None:
-                total = sum(int((one >= 0).sum()) for one in places)
-                result = np.empty((total, *part.shape[to.ndim :]), part.dtype)
-            result[to[to >= 0]] = part[to >= 0]
+                result = np.empty((total, *part.shape[place.ndim :]), part.dtype)
+            result[place[place >= 0]] = part[place >= 0]
     if result is None:
         raise InputError("there is nothing to predict: no samples")
     return result
 
 
-def row_places(data: list[Bucket]) -> list[np.ndarray]:
-    """Of each bucket, where its padded rows (sample, length) stand among the rows of the series; -1 for padding."""
-    lengths = np.zeros(sum(len(bucket.samples) for bucket in data), int)
-    for bucket in data:
-        lengths[bucket.samples] = bucket.lengths
-    starts, found = np.cumsum(lengths) - lengths, []
-    for bucket in data:
-        step, mine = np.arange(bucket.batch.obs.length), bucket.samples
-        found.append(np.where(step < lengths[mine, None], starts[mine, None] + step, -1))
-    return found
+def row_places(bucket: Bucket, samples: np.ndarray) -> np.ndarray:
+    """Where the padded rows (sample, length) of some samples stand among the rows of the series; -1 for padding."""
+    lengths = bucket.ragged.lengths
+    starts, step = np.cumsum(lengths) - lengths, np.arange(bucket.length)
+    return np.where(step < lengths[samples, None], starts[samples, None] + step, -1)
 
 
 def targets(data: list[Bucket]) -> np.ndarray:
     """The targets in the order of the series, of each sample or of each row."""
-    return _in_order(data, [bucket.batch.obs.target for bucket in data])
+    return np.asarray(data[0].ragged.target)
 
 
 def target_weights(data: list[Bucket]) -> np.ndarray | None:
     """How much each target counts, in the order of the series; None where all count the same."""
-    weights = [bucket.batch.obs.weights for bucket in data]
-    if weights[0] is None:
-        return None
-    if data[0].per_row:
-        weights = [np.repeat(w[:, None], bucket.batch.obs.length, 1) for w, bucket in zip(weights, data, strict=True)]
-    return _in_order(data, weights)
+    ragged = data[0].ragged
+    if ragged.weights is None or not ragged.per_row:
+        return ragged.weights
+    return np.repeat(ragged.weights, ragged.lengths)
 
 
 def known(target: np.ndarray) -> np.ndarray:
@@ -76,13 +67,6 @@ def known(target: np.ndarray) -> np.ndarray:
     return np.logical_not(np.asarray(missing).reshape(len(target), -1).all(1))
 
 
-def _in_order(data: list[Bucket], parts: list) -> np.ndarray:
-    places = row_places(data) if data[0].per_row else [bucket.samples for bucket in data]
-    order = np.concatenate([place[place >= 0] for place in places])
-    kept = [np.asarray(part)[place >= 0] for part, place in zip(parts, places, strict=True)]
-    return np.concatenate(kept)[np.argsort(order)]
-
-
 def checked(function, *args):
     """Call a compiled function; a failed adaptive solve becomes a `SolveError` with the fix."""
     try:
@@ -92,11 +76,8 @@ def checked(function, *args):
 
 
 @eqx.filter_jit
-def _predict(model: Model, data: Batch, index):
-    return model(data.take(index)).prediction
-
-
-FEW, ROUND_TO = 8, 8  # samples up to which one call answers; rows to which lengths are rounded for new data
+def _predict(model: Model, rows: Rows, index):
+    return model(rows.take(index)).prediction
 
 
 def answer(form: Form, arrays: list, scaled: Series) -> np.ndarray:

@@ -15,7 +15,8 @@ from leapcde.data.scale import Scaler
 from leapcde.data.series import Series, known_targets
 from leapcde.errors import InputError, LeapWarning, Problems
 from leapcde.models.base import Spec
-from leapcde.paths.batch import Bucket, Recipe, make_buckets
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import Bucket, make_buckets
 from leapcde.training.events.bins import Bins, risk
 from leapcde.training.metrics import sigmoid, softmax
 
@@ -119,18 +120,15 @@ class Preprocessor:
         return cls(spec, scaler, train.channels, classes, mean, std, **kept)
 
     def encode(self, series: Series, *, round_to: int = 1, waste: float = WASTE) -> list[Bucket]:
-        """Scaled, padded, with paths; targets as the loss wants them."""
-        return make_buckets(self.scaled(series), self.recipe, round_to=round_to, waste=waste)
+        """Ready to be scaled, padded and given paths; targets as the loss wants them."""
+        self.check(series)
+        if series.target is not None:
+            series = replace(series, target=self.encode_target(series.target))
+        return make_buckets(series, self.recipe, scaled=self.scaled, round_to=round_to, waste=waste)
 
     def scaled(self, series: Series) -> Series:
-        """Scaled, without rows that say nothing; targets as the loss wants them."""
-        self.check(series)
-        # A row on which nothing was observed is one at which an answer is asked for, where each row has its own.
-        scaled = self.scaler.apply(series if self.spec.each_row else without_empty_rows(series))
-        _warn_coarse_times(scaled)
-        if series.target is not None:
-            scaled = replace(scaled, target=self.encode_target(series.target))
-        return scaled
+        """Standardised, without rows on which nothing was observed: but where each row has its answer, those are asked for."""
+        return self.scaler.apply(series if self.spec.each_row else without_empty_rows(series))
 
     def encode_target(self, target: np.ndarray) -> np.ndarray:
         """As the loss wants them; -1 or NaN for rows that have none."""
@@ -290,19 +288,11 @@ def _number_scale(target: np.ndarray) -> tuple[Any, Any]:
     return tuple(map(float, numbers.mean(0))), tuple(map(float, np.where(std > 0, std, 1.0)))
 
 
-def _warn_coarse_times(scaled: Series) -> None:
-    """Times are single precision on the device; say so where that makes different times equal."""
-    same = np.diff(scaled.owner) == 0
-    merged = same & (np.diff(scaled.times) > 0) & (np.diff(scaled.times.astype(np.float32)) == 0)
-    if merged.any():
-        message = f"{int(merged.sum())} pairs of times are too close, so far from their sample's start, to be told apart; "
-        warnings.warn(message + "split such samples, or thin out their bursts", LeapWarning, stacklevel=4)
-
-
 def warn_far(series: Series, preprocessor: Preprocessor) -> None:
     """A model knows nothing of times and values far beyond those it was trained on; often the unit is another one."""
-    away = np.abs((series.values - np.array(preprocessor.scaler.mean)) / np.array(preprocessor.scaler.std))
-    most = np.max(np.where(np.isnan(away), 0.0, away), axis=0, initial=0.0)
+    mean, std = np.array(preprocessor.scaler.mean), np.array(preprocessor.scaler.std)
+    away = lambda part: np.max(np.nan_to_num(np.abs((part.values - mean) / std), posinf=np.inf), axis=0, initial=0.0)
+    most = np.max([away(part) for part in series.blocks()], axis=0, initial=0.0)
     if most.max() > STRANGE:
         channel = f"channel {preprocessor.channels[int(most.argmax())]!r}"
         channel += f" is {most.max():.3g} deviations away from the training mean. "
@@ -332,8 +322,8 @@ def check_finite(raw: np.ndarray, series: Series, preprocessor: Preprocessor) ->
 
 def warn_unseen(series: Series) -> None:
     """Channels that some samples never observe are constant there; say so once, with names and counts."""
-    seen = np.add.reduceat(~np.isnan(series.values), series.offsets[:-1], axis=0) > 0
-    never = (~seen).sum(0)
+    unseen = lambda part: (~np.logical_or.reduceat(~np.isnan(part.values), part.offsets[:-1], axis=0)).sum(0)
+    never = np.sum([unseen(part) for part in series.blocks()], axis=0)
     if never.any():
         worst = ", ".join(f"{series.channels[c]!r} in {never[c]}" for c in np.argsort(-never)[:5] if never[c])
         more = f" and {(never > 0).sum() - 5} other channels" if (never > 0).sum() > 5 else ""

@@ -93,7 +93,7 @@ class PathEstimator(BaseEstimator):
         model = build(MODEL, preprocessor.spec, seed=config.seed, **options)
         start = FittedModel(preprocessor, model, MODEL, options)
         with watch_training("path", config.epochs, "val_loss", quiet=not self.verbose) as hooks:
-            how = {"metric": "val_loss", "recipe": preprocessor.recipe, "validate": asked.loss, **hooks._asdict()}
+            how = {"metric": "val_loss", "validate": asked.loss, **hooks._asdict()}
             trained = fit(model, TASK, start.encode(blank), [], config, **how)
         return replace(start, model=trained.model), trained
 
