@@ -173,10 +173,15 @@ def header_calibration(calibration: Calibration | None) -> dict[str, Any]:
     return {} if calibration is None else {"calibration": asdict(calibration)}
 
 
-def read_calibration(about: dict[str, Any]) -> Calibration | None:
-    """The other way round; files from before there was one hold none."""
+def read_calibration(about: dict[str, Any], classes: int) -> Calibration | None:
+    """The other way round; files from before there was one hold none. One that no data could have taught is refused."""
     kept = about.get("calibration")
-    return None if kept is None else Calibration(kept["temperature"], tuple(kept["bias"]))
+    if kept is None:
+        return None
+    found = Calibration(float(kept["temperature"]), tuple(map(float, kept["bias"])))
+    if not 0 < found.temperature < np.inf or not np.isfinite(found.bias).all() or len(found.bias) not in (1, classes):
+        raise InputError(f"a calibration with the temperature {found.temperature:g} and {len(found.bias)} biases")
+    return found
 
 
 @dataclass(frozen=True)
@@ -268,7 +273,7 @@ class FittedModel(Fitted):
             check_sizes([about["options"], about["preprocessor"]["spec"]], arrays, path)
             preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
-            calibration = read_calibration(about)
+            calibration = read_calibration(about, len(preprocessor.classes))
         except DAMAGE as error:  # an InputError is a ValueError
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.

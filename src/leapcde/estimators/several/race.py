@@ -25,10 +25,10 @@ from leapcde.data.series import Series
 from leapcde.data.windows import FreshWindows
 from leapcde.ensemble.fitted import FittedEnsemble, restore_fitted
 from leapcde.ensemble.weigh import losses, standard_error, weigh
-from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
+from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError
 from leapcde.estimators.several.members import member_seeds
 from leapcde.explain.summary import data_sizes
-from leapcde.files import json_text, load_file, write_text
+from leapcde.files import DAMAGE, json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import plain
 from leapcde.training.defaults import told
@@ -215,7 +215,12 @@ class Course:
     def _epochs(self, name: str) -> int | None:
         """How many epochs a candidate was cut to before a kill."""
         file = self._file(name, "epochs.json")
-        return None if file is None or not file.exists() else int(json.loads(file.read_text(encoding="utf-8")))
+        if file is None or not file.exists():
+            return None
+        try:
+            return int(json.loads(file.read_text(encoding="utf-8")))
+        except DAMAGE as error:
+            raise CheckpointError(f"{file} is damaged ({error}); remove {file.parent} to race again") from None
 
     def _shorten(self, name: str, epochs: int) -> None:
         if self.folder is None:
@@ -229,10 +234,16 @@ class Course:
         file = self._file(name, "json")
         if file is None or not file.exists():
             return None
-        about = json.loads(file.read_text(encoding="utf-8"))
-        model = self._file(name, "safetensors")
-        fitted = restore_fitted(model, *load_file(model, "model")) if about["why"] == "" and model is not None else None
-        return Entry(name, fitted, about["seconds"], about["history"], about["why"])
+        try:
+            about = json.loads(file.read_text(encoding="utf-8"))
+            why, seconds, history = str(about["why"]), float(about["seconds"]), list(map(dict, about["history"]))
+            model = self._file(name, "safetensors")
+            fitted = restore_fitted(model, *load_file(model, "model")) if why == "" and model is not None else None
+        except (OSError, *DAMAGE) as error:  # a CheckpointError is a ValueError
+            warnings.warn(f"{file} or its model is damaged, so {name} runs again ({error})", LeapWarning, stacklevel=2)
+            file.unlink()
+            return None
+        return Entry(name, fitted, seconds, history, why)
 
     def _keep(self, entry: Entry) -> None:
         file, model = self._file(entry.name, "json"), self._file(entry.name, "safetensors")
@@ -318,7 +329,8 @@ def _check(estimator: Estimator, samples: int) -> None:
         raise InputError("options belong to a model: name it with model=, or leave them out for a race")
     if estimator.warm_start:
         needs_name(estimator, "warm_start")
-    if not estimator.time_limit > 0:
+    limit = estimator.time_limit
+    if isinstance(limit, bool) or not isinstance(limit, (int, float, np.number)) or not limit > 0:
         raise InputError(f"time_limit {estimator.time_limit}: give seconds, more than 0")
     for one in CANDIDATES:
         member_seeds(copy(estimator).set_params(**one.params)._config(samples).seed, estimator.ensemble)
