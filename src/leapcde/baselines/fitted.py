@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leapcde.baselines import forecasts, running, survival, tabular
-from leapcde.baselines.trees import Arrays
+from leapcde.baselines.summary import features
+from leapcde.baselines.trees import Arrays, check_trees
 from leapcde.data.series import Series, known_targets
 from leapcde.data.split import folds, strata
 from leapcde.errors import CheckpointError, choose
@@ -111,18 +112,37 @@ class Baseline(Fitted):
     def restore(cls, path: Path, arrays: Arrays, about: dict[str, Any]) -> Baseline:
         """From what `load_file` found in a file."""
         try:
-            preprocessor, calibration = Preprocessor.from_json(about["preprocessor"]), read_calibration(about)
+            preprocessor = Preprocessor.from_json(about["preprocessor"])
+            calibration = read_calibration(about, preprocessor.spec.output[0])
             choose("baseline", about["baseline"], kinds_of(preprocessor))
         except DAMAGE as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         own = {key[len("baseline/['") : -2]: array for key, array in arrays.items() if key.startswith("baseline/")}
-        return cls(preprocessor, about["baseline"], own, calibration=calibration)
+        made = cls(preprocessor, about["baseline"], own, calibration=calibration)
+        try:
+            some, each_row = _some(preprocessor), preprocessor.spec.each_row
+            for one in tabular.apart(own):
+                check_trees(one, (running.running_features if each_row else features)(some).shape[1])
+            said = made.outputs(some)
+            if said.shape != (2 if each_row else 1, *preprocessor.spec.output):
+                raise TypeError(f"answers of shape {said.shape[1:]}")
+        except DAMAGE as error:
+            raise CheckpointError(f"{path}: the arrays of its baseline do not belong together ({error})") from None
+        return made
 
     @property
     def title(self) -> str:
         """What it is, in words."""
         title = kinds_of(self.preprocessor)[self.name].title
         return f"{title} ({int(self.arrays['season'])} steps)" if "season" in self.arrays else title
+
+
+def _some(preprocessor: Preprocessor) -> Series:
+    """A sample of two rows, all at the mean of training, to see whether a baseline answers."""
+    scaler = preprocessor.scaler
+    static = np.array([scaler.static_mean]) if preprocessor.spec.static else None
+    times = np.array([0.0, scaler.time_unit])
+    return Series(times, np.tile(scaler.mean, (2, 1)), np.array([0, 2]), preprocessor.channels, static=static)
 
 
 def baselines_for(task: str) -> list[str]:

@@ -30,6 +30,8 @@ from leapcde.cli.options import (
 from leapcde.cli.plugins import add_commands
 from leapcde.errors import InputError, LeapError, LeapWarning
 
+NO_MEMORY = "there is not enough memory; try a smaller --batch-size, a shorter --window, a smaller model, or fewer columns"
+OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "bad_alloc", "can't start new thread")
 app = typer.Typer(
     help="Learnable paths in neural controlled differential equations, for irregular time series.",
     no_args_is_help=True,
@@ -69,6 +71,14 @@ def main() -> None:
         sys.exit(2)
     except OSError as error:  # a full disk, a folder that may not be read
         typer.echo(harmless(f"error: {error}"), err=True)
+        sys.exit(2)
+    except MemoryError as error:
+        typer.echo(harmless(f"error: {NO_MEMORY}" + (f" ({error})" if str(error) else "")), err=True)
+        sys.exit(2)
+    except RuntimeError as error:  # JAX's own is one, and its compiler says so in words only
+        if not any(word in str(error) for word in OUT_OF_MEMORY):
+            raise
+        typer.echo(f"error: {NO_MEMORY}", err=True)
         sys.exit(2)
 
 

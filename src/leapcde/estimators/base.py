@@ -395,7 +395,7 @@ class Estimator(LooksInside, BaseEstimator):
         for name in set(LEARNED) & set(learned):
             setattr(self, "_path_error" if name == "path_error" else f"{name}_", learned[name])
         errors, usual = (arrays.get(f"conformal/['{name}']") for name in ("errors", "usual"))
-        self.conformal_ = None if errors is None else Conformal(errors, usual)
+        self.conformal_ = None if errors is None else Conformal(errors, usual).checked(self.fitted_.preprocessor)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ from leapcde.estimators.load import load
 from leapcde.estimators.rows import known_part
 from leapcde.estimators.several.final import refit
 from leapcde.estimators.several.race import race_csv
-from leapcde.files import json_text, write_text
+from leapcde.files import alone, json_text, write_text
 from leapcde.training.fitted import Fitted
 from leapcde.training.metrics import better, softmax
 from leapcde.training.preprocess import Preprocessor, check_labels
@@ -115,20 +116,27 @@ def run(
                 settings = {**settings, "train": {**settings["train"], "final": True}}
             if folder is not None:
                 _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
+                claims.enter_context(alone(folder))
 
     checkpoint = None if folder is None else folder / TRAINING
-    estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, callbacks=[Start(), *callbacks])
-    result = _judged(estimator, data)
-    if final:
-        refit(estimator, join(list(data.parts.values())), folder)
-    if folder is not None:
-        estimator.save(folder / MODEL)
-        summary = _summary(folder, result, data)
-        write_text(folder / RESULT, json_text(summary, indent=2))
-        write_text(folder / CARD, card_text(summary, estimator.fitted_, __version__))
-        if result.race is not None:
-            write_text(folder / TABLE, race_csv(result.race))
+    with ExitStack() as claims:
+        estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, callbacks=[Start(), *callbacks])
+        result = _judged(estimator, data)
+        if final:
+            refit(estimator, join(list(data.parts.values())), folder)
+        if folder is not None:
+            _write(folder, result, data)
     return result
+
+
+def _write(folder: Path, result: Result, data: Dataset) -> None:
+    """The model, its numbers, and both for people."""
+    result.estimator.save(folder / MODEL)
+    summary = _summary(folder, result, data)
+    write_text(folder / RESULT, json_text(summary, indent=2))
+    write_text(folder / CARD, card_text(summary, result.estimator.fitted_, __version__))
+    if result.race is not None:
+        write_text(folder / TABLE, race_csv(result.race))
 
 
 def open_run(folder: Path) -> tuple[DataRequest, Estimator, dict[str, Any]]:

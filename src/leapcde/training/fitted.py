@@ -185,13 +185,17 @@ def header_calibration(calibration: Calibration | None) -> dict[str, Any]:
     return {} if calibration is None else {"calibration": asdict(calibration)}
 
 
-def read_calibration(about: dict[str, Any]) -> Calibration | None:
-    """The other way round; files from before there was one hold none."""
+def read_calibration(about: dict[str, Any], classes: int) -> Calibration | None:
+    """The other way round; files from before there was one hold none. One that no data could have taught is refused."""
     kept = about.get("calibration")
     if kept is None:
         return None
-    temperature = kept["temperature"]
-    return Calibration(tuple(temperature) if isinstance(temperature, list) else temperature, tuple(kept["bias"]))
+    temperature = np.atleast_1d(np.asarray(kept["temperature"], float))  # of labels, one of each
+    bias = tuple(map(float, kept["bias"]))
+    sound = ((temperature > 0) & (temperature < np.inf)).all() and np.isfinite(bias).all()
+    if not sound or len(bias) not in (1, classes) or len(temperature) not in (1, classes):
+        raise InputError(f"a calibration with the temperature {kept['temperature']} and {len(bias)} biases")
+    return Calibration(tuple(temperature.tolist()) if isinstance(kept["temperature"], list) else float(temperature[0]), bias)
 
 
 @dataclass(frozen=True)
@@ -290,7 +294,7 @@ class FittedModel(Fitted):
             check_sizes([about["options"], about["preprocessor"]["spec"]], arrays, path)
             preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
-            calibration = read_calibration(about)
+            calibration = read_calibration(about, preprocessor.spec.output[0])
         except DAMAGE as error:  # an InputError is a ValueError
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.

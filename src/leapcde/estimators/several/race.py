@@ -25,10 +25,10 @@ from leapcde.data.series import Series, known_targets
 from leapcde.data.windows import FreshWindows
 from leapcde.ensemble.fitted import FittedEnsemble, restore_fitted
 from leapcde.ensemble.weigh import losses, of_samples, standard_error, weigh
-from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
+from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError
 from leapcde.estimators.several.members import member_seeds
 from leapcde.explain.summary import data_sizes
-from leapcde.files import json_text, load_file, write_text
+from leapcde.files import DAMAGE, json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import plain
 from leapcde.training.defaults import told
@@ -217,7 +217,12 @@ class Course:
     def _epochs(self, name: str) -> int | None:
         """How many epochs a candidate was cut to before a kill."""
         file = self._file(name, "epochs.json")
-        return None if file is None or not file.exists() else int(json.loads(file.read_text(encoding="utf-8")))
+        if file is None or not file.exists():
+            return None
+        try:
+            return int(json.loads(file.read_text(encoding="utf-8")))
+        except DAMAGE as error:
+            raise CheckpointError(f"{file} is damaged ({error}); remove {file.parent} to race again") from None
 
     def _shorten(self, name: str, epochs: int) -> None:
         if self.folder is None:
@@ -231,13 +236,19 @@ class Course:
         file = self._file(name, "json")
         if file is None or not file.exists():
             return None
-        about = json.loads(file.read_text(encoding="utf-8"))
-        model = self._file(name, "safetensors")
-        if about["why"] or model is None:
-            return Entry(name, None, about["seconds"], about["history"], about["why"])
-        arrays, header = load_file(model, "model")
-        fitted, said = restore_fitted(model, arrays, header), arrays.get("said/['outputs']")
-        return Entry(name, fitted, about["seconds"], about["history"], said=said)
+        try:
+            about = json.loads(file.read_text(encoding="utf-8"))
+            why, seconds, history = str(about["why"]), float(about["seconds"]), list(map(dict, about["history"]))
+            model = self._file(name, "safetensors")
+            if why or model is None:
+                return Entry(name, None, seconds, history, why)
+            arrays, header = load_file(model, "model")
+            fitted, said = restore_fitted(model, arrays, header), arrays.get("said/['outputs']")
+        except (OSError, *DAMAGE) as error:  # a CheckpointError is a ValueError
+            warnings.warn(f"{file} or its model is damaged, so {name} runs again ({error})", LeapWarning, stacklevel=2)
+            file.unlink()
+            return None
+        return Entry(name, fitted, seconds, history, said=said)
 
     def _keep(self, entry: Entry) -> None:
         file, model = self._file(entry.name, "json"), self._file(entry.name, "safetensors")
@@ -339,7 +350,8 @@ def _check(estimator: Estimator, samples: int) -> None:
         needs_name(estimator, "warm_start")
     if meet_others() > 1:  # each has its own clock, and would leave out other candidates
         needs_name(estimator, "a training of several processes")
-    if not estimator.time_limit > 0:
+    limit = estimator.time_limit
+    if isinstance(limit, bool) or not isinstance(limit, (int, float, np.number)) or not limit > 0:
         raise InputError(f"time_limit {estimator.time_limit}: give seconds, more than 0")
     for one in CANDIDATES:
         member_seeds(copy(estimator).set_params(**one.params)._config(samples).seed, estimator.ensemble)
