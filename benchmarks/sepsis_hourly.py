@@ -35,8 +35,8 @@ RESULTS, PAGE = ROOT / "results" / "sepsis-hourly.json", ROOT / "docs" / "guide"
 PICTURE = PAGE.with_suffix(".svg")
 COLUMNS = {"auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score", "ece": "calibration error", "utility": "utility"}
 CAPTION = (
-    "The probability of sepsis in each hour of a test stay, with three vital signs. Shaded: hours with a positive label. Dashed: "
-    "the threshold of the alarm."
+    "The probability of sepsis in each hour of a test stay, with three vital signs. Shaded: hours with a positive label. "
+    "Dashed: the threshold of the alarm."
 )
 TITLES = {"leap+": "`leap+`, causal", "class-prior": "*class prior*", "boosted-trees": "*boosted trees on running summaries*"}
 
