@@ -17,7 +17,11 @@ def test_the_table_is_that_of_the_record():
     spec = importlib.util.spec_from_file_location("sepsis_hourly", ROOT / "benchmarks" / "sepsis_hourly.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    text, record = PAGE.read_text(), json.loads(RECORD.read_text())
+    text = PAGE.read_text()
+    if not RECORD.exists():
+        assert "<!-- hourly -->\n<!-- end -->" in text  # no record, no numbers
+        return
+    record = json.loads(RECORD.read_text())
     assert module.filled(text, record) == text, "run: python benchmarks/sepsis_hourly.py"
     assert record["largest difference from streaming"] < 1e-5
 

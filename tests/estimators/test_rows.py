@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import awake
-from leapcde import LeapClassifier, LeapRegressor, as_series, check_estimator, from_table, load
+from leapcde import LeapClassifier, LeapForecaster, LeapRegressor, as_series, check_estimator, from_table, load
 from leapcde.baselines import running
 from leapcde.baselines.fitted import fit_baseline
 from leapcde.baselines.summary import features
@@ -280,6 +280,7 @@ def test_mistakes_have_one_error(data, trained):
             lambda: LeapRegressor("gru", target_per="row", calibration=0.2).fit(X, y),
             "calibration=0.2 is not for answers after each row",
         ),
+        "forecasts": (lambda: LeapForecaster(horizon=2).fit(data), "forecasts are of channels"),
         "other targets": (
             lambda: trained.fitted_.evaluate(as_series(replace(data, target_per="sample"), target=np.arange(16))),
             "trained on one per row",

@@ -226,7 +226,12 @@ class LeapForecaster(Estimator):
     def _read(self, X, y=None, **more) -> Series:
         rows = self.horizon if in_steps(self.horizon) else 0
         X = sequences(X, shortest=int(np.max(rows)) + 2) if y is None else X
-        return super()._read(X, y, **more)
+        found = super()._read(X, y, **more)
+        if found.target is not None and found.per_row:
+            raise InputError(
+                "targets per row are for LeapClassifier and LeapRegressor; forecasts are of channels: give no target"
+            )
+        return found
 
     def _divided(self, X, y, validation: Any, *, sample_weight: Any = None, groups: Any = None) -> Divided:
         series = counting(self._read(X, y, settle=True, sample_weight=sample_weight, groups=groups))
