@@ -26,7 +26,7 @@ from leapcde.training.preprocess import Preprocessor
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
 # LEAP but for its penalty: the same programs again, so it is asked in the slow tests.
-NAMES = [name for name in MODELS if not name.startswith("layers+")]
+NAMES = [name for name in MODELS if not name.startswith(("layers+", "ages+"))]
 ALL = [pytest.param(name, marks=pytest.mark.slow) if name == "leap:restart" else name for name in NAMES]
 FEW = ("leap+", "leap", "gru-d")  # of each kind of cost one
 
