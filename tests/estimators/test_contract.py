@@ -39,6 +39,8 @@ PAPER = ("rnn", "lstm", "gru", "gru-dt", "gru-d", "gru-ode", "ode-rnn", "latent-
 SLOW = {"leap:restart", "ages+latent-ode", "ages+ace-node", "ages+leap"}  # the same programs as others, and a layer
 ALL = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MODELS]
 
+LONG = ("leap+", "leap", "ncde", "gru-d", "ode-rnn")  # one of each way to go along a series; the others in the slow tests
+
 
 def small(name: str, **more) -> dict:
     return {key: value for key, value in {**SMALL, **more}.items() if key in options_of(name)}
@@ -185,7 +187,7 @@ def test_a_forecaster_that_has_learned_nothing_stands_still(name):
     assert np.array_equal(predict(model, buckets), last) == (name != "latent-ode")  # which decodes its own change
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name if name in LONG else pytest.param(name, marks=pytest.mark.slow) for name in MODELS])
 def test_five_hundred_rows(name):
     """A long series neither overflows nor drowns its first rows' statics."""
     walk = np.cumsum(np.random.default_rng(0).normal(size=(2, 500, 2)), 1)

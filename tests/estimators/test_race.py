@@ -88,7 +88,7 @@ def test_forecasts_are_raced_for(short):
     np.testing.assert_allclose(stream.predict(), one.predict(X)[0], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("when", [1, 2, 3, 4])
+@pytest.mark.parametrize("when", [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_killed_race_goes_on_bit_for_bit(short, tmp_path, when):
     X, y = walks(40)
     label, seen = (y > 0).astype(int), []
