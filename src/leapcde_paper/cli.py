@@ -22,10 +22,10 @@ from leapcde.cli.fit import (
     Values,
     Weights,
     Window,
-    file_request,
     make_estimator,
 )
 from leapcde.cli.options import DataDir, Json, Quiet, command, names, print_json, print_splits, print_table
+from leapcde.cli.request import file_request
 from leapcde.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def compare(
 
     if not is_name(data):
         columns = (id, time, target, values, static, weights)
-        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format, split, stride, known)
+        asked = file_request([Path(data)], columns, horizon, window, task, drop, time_format, split, stride, known)
         given = {"epochs": epochs, "learning_rate": learning_rate}
         chosen = names(models) or FILE_MODELS
         return _compare_file(asked, out, chosen, seeds or 1, given, quiet=quiet, as_json=as_json)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from leapcde.baselines.summary import features
 from leapcde.baselines.trees import Arrays, fit_forest, fit_trees, means, sums
@@ -78,7 +76,12 @@ def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed:
 
 
 def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    raw = sums(found, features(series))
+    return class_scores(found, features(series), of)
+
+
+def class_scores(found: Arrays, table: np.ndarray, of: Preprocessor) -> np.ndarray:
+    """What boosted trees say of each row of a table: logarithms of probabilities, of all classes."""
+    raw = sums(found, table)
     known = np.concatenate([np.zeros_like(raw), raw], 1) if raw.shape[1] == 1 else raw
     return _all_classes(log_softmax(known, axis=1), found["classes"], of.spec.output[0])
 
@@ -209,6 +212,9 @@ def thinned(series: Series, most: int = MOST) -> Series:
 
 
 def _logistic(x: np.ndarray, y: np.ndarray, classes: int, strength: float, each: np.ndarray | None = None) -> Arrays:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     with warnings.catch_warnings():  # after so many steps it is good enough to be compared with
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression(C=strength, max_iter=200).fit(x, y, sample_weight=each)

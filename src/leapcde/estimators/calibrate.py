@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from leapcde.data.series import Series
 from leapcde.data.split import folds, strata
 from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.errors import InputError
+from leapcde.training.events.metrics import losses
 from leapcde.training.fitted import Calibration, Fitted
 
 FOLDS = 5  # parts of the held-out samples, each judged with a calibration of the others
@@ -82,6 +83,8 @@ def learn_calibration(
     >>> round(learn_calibration(3.0 * scores, labels, np.zeros(2)).temperature)
     3
     """
+    from scipy import optimize
+
     weight = np.ones(len(labels)) if sample_weight is None else sample_weight * len(labels) / sample_weight.sum()
     scores, truth = scores.astype(np.float64), np.eye(scores.shape[1])[labels]
     if not np.isfinite(scores).all():
@@ -141,9 +144,38 @@ def calibrated(
     fitted = fitted.with_calibration(None)
     if held is None:
         return fitted.with_calibration(Calibration(1.0, tuple(shift.tolist()))), np.zeros((0, len(shift)))
-    truth = fitted.preprocessor.encode_target(np.asarray(held.target))
-    evidence = Evidence(fitted.outputs(held), truth, held.weights).and_more(more)
-    return fitted.with_calibration(learn_from(evidence, shift)), judged_by_others(held, evidence, shift)
+    scores = fitted.outputs(held)
+    evidence = Evidence(*fitted.preprocessor.known(scores, held)).and_more(more)
+    learned = learn_from(evidence, shift)
+    if held.per_row:  # judged as calibrated: rows of a sample belong together, and there are many
+        return fitted.with_calibration(learned), learned(scores)
+    return fitted.with_calibration(learned), judged_by_others(held, evidence, shift)
+
+
+def calibrated_hazards(fitted: Fitted, held: Series | None, *, members: bool = False) -> Fitted:
+    """What has learned hazards, with a temperature and a shift of all log hazard ratios that make what happened in held-out
+    data most probable; `members`: of a race, which are calibrated already, so that one alone is left as it is."""
+    if held is None or (members and not isinstance(fitted, FittedEnsemble)):
+        return fitted
+    fitted = fitted.with_calibration(None)
+    target = fitted.preprocessor.encode_target(np.asarray(held.target)).astype(np.float64)
+    return fitted.with_calibration(learn_hazard_calibration(fitted.outputs(held), target, held.weights))
+
+
+def learn_hazard_calibration(scores: np.ndarray, target: np.ndarray, sample_weight: np.ndarray | None = None) -> Calibration:
+    """As `learn_calibration`, of log hazard ratios (sample, bin); `target` as `Bins.encode` makes it."""
+    from scipy import optimize
+
+    weight = np.ones(len(scores)) if sample_weight is None else sample_weight * len(scores) / sample_weight.sum()
+
+    def loss(theta: np.ndarray) -> float:
+        wrong = losses(scores * np.exp(-theta[0]) + theta[1], target)
+        return float(weight @ wrong + theta @ theta / SPREAD**2 / 2)
+
+    if not np.isfinite(scores).all():
+        return Calibration()
+    found = optimize.minimize(loss, np.zeros(2), method="L-BFGS-B").x
+    return Calibration(float(np.exp(found[0])), (float(found[1]),))
 
 
 @dataclass(frozen=True, eq=False)

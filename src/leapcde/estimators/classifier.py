@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.multiclass import type_of_target
 
 from leapcde import DEFAULT_MODEL
 from leapcde.baselines.fitted import FOLDS, Baseline, cross_fitted
 from leapcde.data.series import Series
-from leapcde.data.split import hold_out, strata
+from leapcde.data.split import hold_out, sample_labels
 from leapcde.errors import InputError, Problems
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.calibrate import ClassSets, Evidence, calibrated, known_shift
+from leapcde.estimators.rows import by_sample, known_pairs, known_part, not_of_rows
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import Fitted
 from leapcde.training.loop import Trained
@@ -68,6 +68,9 @@ class LeapClassifier(Estimator):
         For tables: the column with the times, numbers or dates.
     target : str or sequence of str, optional
         For tables: the column that is predicted, one value a sample; several columns of 0 and 1 (true and false) are labels.
+    target_per : "sample" or "row", default "sample"
+        "row" if every row has a target of its own: `y` is then a list of arrays with one value a row, NaN where there is none,
+        and so are answers. Nothing looks ahead; "leap+" and the recurrent models can do it.
     values : sequence of str, optional
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
@@ -112,6 +115,7 @@ class LeapClassifier(Estimator):
         id: str | None = None,
         time: str | None = None,
         target: str | Sequence[str] | None = None,
+        target_per: str = "sample",
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
         ensemble: int = 1,
@@ -134,6 +138,7 @@ class LeapClassifier(Estimator):
         self.id = id
         self.time = time
         self.target = target
+        self.target_per = target_per
         self.values = values
         self.static = static
         self.ensemble = ensemble
@@ -142,13 +147,14 @@ class LeapClassifier(Estimator):
         self.seed = seed
         self.verbose = verbose
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X) -> Any:
         """Probabilities, columns in the order of `classes_`: frequencies, calibrated on the data that was held out.
 
         Class weights are undone, so that a rare class is as rare as it is. `predict` answers with the most probable class.
+        With `target_per="row"`, a list of (row, class) arrays.
         """
         series = self._new_series(X)
-        return self.fitted_.predict_proba(series)
+        return by_sample(self.fitted_.predict_proba(series), self.fitted_, series)
 
     def predict_set(self, X, coverage: float = 0.9) -> list[np.ndarray]:
         """Classes of which one is the true one so often, the most probable first; several where the model is unsure. None of
@@ -162,6 +168,7 @@ class LeapClassifier(Estimator):
         >>> [len(some) > 0 for some in classifier.predict_set(X[:3], coverage=0.8)]
         [True, True, True]
         """
+        not_of_rows(self._per, "predict_set", "predict_proba has the probabilities")
         return self.sets_around(self.predict_proba(X), coverage)
 
     def sets_around(self, probability: np.ndarray, coverage: float) -> list[np.ndarray]:
@@ -174,23 +181,25 @@ class LeapClassifier(Estimator):
         sets = getattr(self, "sets_", None)
         if self.task == "labels":
             raise InputError("sets are of classes, of which one is true; labels have a probability each: use predict_proba")
+        not_of_rows(self._per, "a set of classes", "predict_proba has the probabilities")
         if sets is None:
             raise InputError("no data was held out for sets of classes: fit again with validation=0.15, or more samples")
         return sets
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X) -> Any:
         """Class scores whose softmax `predict_proba` is; for two classes, the second's lead over the first; for labels, log
         odds."""
         series = self._new_series(X)
         raw = self.fitted_.raw(series)
-        return raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 and self.task == "classification" else raw
+        raw = raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 and self.task == "classification" else raw
+        return by_sample(raw, self.fitted_, series)
 
     def _check_target(self, series: Series) -> None:
         target = np.asarray(series.target)
         if target.ndim == 2:
             check_truths(target)
             return
-        kind = type_of_target(target)
+        kind = type_of_target(known_part(series))
         if kind not in ("binary", "multiclass"):
             raise InputError(f"Unknown label type: {kind}. Classes are text or whole numbers; use LeapRegressor for numbers")
 
@@ -198,15 +207,15 @@ class LeapClassifier(Estimator):
         self.task = "labels" if np.asarray(series.target).ndim == 2 else "classification"
 
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
-        return hold_out(series, share, labels=strata(series.target), seed=seed)
+        return hold_out(series, share, labels=sample_labels(series), seed=seed)
 
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         if self.task == "labels":
             return replace(config, class_weight=_label_weight(self.class_weight, preprocessor, series))
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             # Counted here and not in training, because a part of the data need not show every class.
-            labels = preprocessor.encode_target(np.asarray(series.target))
-            counts = np.bincount(labels, weights=series.weights, minlength=len(preprocessor.classes))
+            _, labels, each = preprocessor.known(np.asarray(series.target), series)
+            counts = np.bincount(labels, weights=each, minlength=len(preprocessor.classes))
             weights = counts.sum() / ((counts > 0).sum() * np.where(counts > 0, counts, 1))
             return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
         return replace(config, class_weight=_class_weight(self.class_weight, preprocessor.classes))
@@ -216,7 +225,7 @@ class LeapClassifier(Estimator):
         scores, self.sets_ = said, None
         if scores is None:
             self.fitted_, scores = calibrated(self.fitted_, held, None if config is None else self._known_shift(config))
-        if held is not None and self.task == "classification":
+        if held is not None and self.task == "classification" and not held.per_row:
             labels = self.fitted_.preprocessor.encode_target(np.asarray(held.target))
             self.sets_ = ClassSets.learn(softmax(scores), labels)
         return scores
@@ -230,7 +239,7 @@ class LeapClassifier(Estimator):
     def _calibrated(self, baseline: Baseline, series: Series, held: Series) -> tuple[Fitted, np.ndarray | None]:
         """Calibrated also by what it says of training data when cross-fitted, where there is little validation data."""
         more, of = None, baseline.preprocessor
-        if len(series) <= FEW and _enough(series):
+        if len(series) <= FEW and not series.per_row and _enough(series):
             truth = of.encode_target(np.asarray(series.target))
             more = Evidence(cross_fitted(baseline, series, held), truth, series.weights)
         return calibrated(baseline, held, np.zeros(of.spec.output), more)
@@ -251,10 +260,11 @@ class LeapClassifier(Estimator):
         self.classes_ = np.array(fitted.preprocessor.classes or fitted.preprocessor.target_names)
 
     def _score(self, series: Series) -> float:
-        said = self.fitted_.predict(replace(series, target=None))
-        truth = np.asarray(series.target)
+        from sklearn.metrics import accuracy_score
+
+        truth, said, each = known_pairs(self.fitted_.predict(replace(series, target=None)), series)
         truth = check_truths(truth, len(self.classes_)) if self.task == "labels" else truth
-        return float(accuracy_score(truth, said, sample_weight=series.weights))
+        return float(accuracy_score(truth, said, sample_weight=each))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

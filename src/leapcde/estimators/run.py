@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leapcde import RACE, __version__
-from leapcde.baselines.fitted import KINDS, fit_baselines
+from leapcde.baselines.fitted import fit_baselines, kinds_of
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.series import Series, join
@@ -29,10 +30,12 @@ from leapcde.estimators.export.card import card_text
 from leapcde.estimators.growth import told_growth
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
+from leapcde.estimators.rows import known_part
 from leapcde.estimators.several.final import refit
 from leapcde.estimators.several.race import race_csv
-from leapcde.files import json_text, write_text
-from leapcde.training.metrics import better
+from leapcde.files import alone, json_text, write_text
+from leapcde.training.fitted import Fitted
+from leapcde.training.metrics import better, softmax
 from leapcde.training.preprocess import Preprocessor, check_labels
 from leapcde.training.track.callbacks import Callback
 
@@ -51,7 +54,7 @@ class Result(NamedTuple):
     metric: str
     metrics: dict[str, dict[str, float]]  # by split
     baselines: dict[str, dict[str, dict[str, float]]]  # by name and split
-    coverage: float | None  # of intervals that promise 90 %; None for classes
+    coverage: float | None  # of intervals that promise 90 %; None for classes and risks
     parameters: int
     seconds: float
     stopped: str
@@ -67,7 +70,7 @@ class Result(NamedTuple):
                 best, mine = (name, found), found
         if best is None:
             return ""
-        title = KINDS[self.estimator.task][best[0]].title
+        title = kinds_of(self.estimator.fitted_.preprocessor)[best[0]].title
         against = f"{best[1]:.4g} against {self.metrics['validation'][self.metric]:.4g}"
         choice = "the race did not choose it" if self.estimator.model == RACE else "--model auto may choose it"
         return f"A baseline is ahead on validation data: {title}, {self.metric} {against}; {choice}."
@@ -103,30 +106,37 @@ def run(
     -------
     Result
     """
-    known = [] if data.task != "classification" else np.unique(np.asarray(data.train.target)).tolist()
+    known = [] if data.task != "classification" else np.unique(known_part(data.train)).tolist()
 
     class Start(Callback):
         def on_start(self, settings: dict[str, Any]) -> None:
             if known and data.test.target is not None:
-                check_labels(data.test.target, known)  # must fail now, not after hours
+                check_labels(known_part(data.test), known)  # must fail now, not after hours
             if final:
                 settings = {**settings, "train": {**settings["train"], "final": True}}
             if folder is not None:
                 _bind(folder, {**({} if request is None else request.to_json()), "model": estimator.model, **settings})
+                claims.enter_context(alone(folder))
 
     checkpoint = None if folder is None else folder / TRAINING
-    estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, callbacks=[Start(), *callbacks])
-    result = _judged(estimator, data)
-    if final:
-        refit(estimator, join(list(data.parts.values())), folder)
-    if folder is not None:
-        estimator.save(folder / MODEL)
-        summary = _summary(folder, result, data)
-        write_text(folder / RESULT, json_text(summary, indent=2))
-        write_text(folder / CARD, card_text(summary, estimator.fitted_, __version__))
-        if result.race is not None:
-            write_text(folder / TABLE, race_csv(result.race))
+    with ExitStack() as claims:
+        estimator.fit(data.to_fit, validation=data.validation, checkpoint=checkpoint, callbacks=[Start(), *callbacks])
+        result = _judged(estimator, data)
+        if final:
+            refit(estimator, join(list(data.parts.values())), folder)
+        if folder is not None:
+            _write(folder, result, data)
     return result
+
+
+def _write(folder: Path, result: Result, data: Dataset) -> None:
+    """The model, its numbers, and both for people."""
+    result.estimator.save(folder / MODEL)
+    summary = _summary(folder, result, data)
+    write_text(folder / RESULT, json_text(summary, indent=2))
+    write_text(folder / CARD, card_text(summary, result.estimator.fitted_, __version__))
+    if result.race is not None:
+        write_text(folder / TABLE, race_csv(result.race))
 
 
 def open_run(folder: Path) -> tuple[DataRequest, Estimator, dict[str, Any]]:
@@ -223,9 +233,19 @@ def told_coverage(covered: float) -> str:
 
 def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dict[str, dict[str, float]]]:
     """Metrics of the baselines by name and split: what needs no neural network, and seconds."""
+    return {name: judged(one, data) for name, one in fit_baselines(data.train, data.validation, preprocessor).items()}
+
+
+def judged(fitted: Fitted, data: Dataset, outputs: dict[str, np.ndarray] | None = None) -> dict[str, dict[str, float]]:
+    """Metrics on the validation and the test data, with those that only this data has; `outputs` are what was said of them."""
     parts = {"validation": data.validation, "test": data.test}
-    made = fit_baselines(data.train, data.validation, preprocessor)
-    return {name: {split: one.evaluate(part) for split, part in parts.items()} for name, one in made.items()}
+    outputs = {name: fitted.outputs(part) for name, part in parts.items()} if outputs is None else outputs
+    found = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
+    if data.more is not None:
+        said = {name: softmax(rows.astype(np.float64)) for name, rows in outputs.items()}
+        for name, part in parts.items():
+            found[name] |= data.more(data.validation, said["validation"], part, said[name])
+    return found
 
 
 def _judged(estimator: Estimator, data: Dataset) -> Result:
@@ -235,7 +255,7 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
     fitted, covered = estimator.fitted_, None
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
-    if data.task not in ("classification", "labels"):
+    if data.task not in ("classification", "labels", "survival") and not data.test.per_row:
         truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
         rough = {name: estimator._rough(part) for name, part in parts.items()}
@@ -244,7 +264,7 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
         if data.task == "forecasting":
             both = (np.concatenate([np.asarray(of["validation"]), np.asarray(of["test"])]) for of in (truth, said, rough))
             estimator.conformal_ = Conformal.learn(*both)
-    metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
+    metrics = judged(fitted, data, outputs)
     seconds = sum(row["seconds"] for row in estimator.history_)
     beside, growth = baseline_metrics(data, fitted.preprocessor), told_growth(data, fitted.preprocessor)
     size = fitted.parameters

@@ -43,6 +43,9 @@ def attribute(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32
     """
     if not isinstance(steps, int) or steps < 1:
         raise InputError(f"steps {steps!r}: give a whole number of at least 1; 32 is enough for most models")
+    if fitted.preprocessor.spec.each_row:
+        what = "observations are explained for one answer a sample; here each row has one"
+        raise InputError(f"{what}. leapcde explain RUN draws the answers over time")
     models, kept = _models(fitted), without_empty_rows(replace(series, target=None))
     weights, unit = _answer(fitted, kept, of)
     found = [[share * part for part in _integrated(model, kept, weights, steps)] for share, model in models]
@@ -69,15 +72,11 @@ def _integrated(fitted: FittedModel, kept: Series, weights: np.ndarray, steps: i
     found = np.full(kept.values.shape, np.nan)
     static, change = np.zeros((len(kept), preprocessor.spec.static)), np.zeros(len(kept))
     measured = np.zeros(len(kept))
-    for bucket in preprocessor.encode(kept):
-        for start in range(0, len(bucket.samples), CHUNK):
-            part = np.arange(start, min(start + CHUNK, len(bucket.samples)))
-            samples = bucket.samples[part]
-            obs = jax.tree.map(lambda a, part=part: a[part], bucket.batch.obs)
-            answer = checked(_gradients, fitted.model, preprocessor.recipe, obs, jnp.asarray(weights[samples]), steps)
-            each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
-            for row, i in zip(each, samples, strict=True):
-                found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
+    for samples, batch in (part for bucket in preprocessor.encode(kept) for part in bucket.batches(CHUNK)):
+        answer = checked(_gradients, fitted.model, preprocessor.recipe, batch.obs, jnp.asarray(weights[samples]), steps)
+        each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
+        for row, i in zip(each, samples, strict=True):
+            found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
     return found, static, change, measured
 
 
@@ -123,6 +122,8 @@ def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
     shape = (len(series), *preprocessor.spec.output)
     if preprocessor.target_names:
         return _target_weights(preprocessor, shape, of)
+    if preprocessor.task == "survival":
+        return np.full(shape, 1 / shape[1], np.float32), "added to the mean log hazard ratio"
     if preprocessor.task == "regression":
         return np.full(shape, preprocessor.target_std, np.float32), "added to the predicted number"
     if preprocessor.task == "forecasting":

@@ -14,6 +14,7 @@ from leapcde.errors import InputError, Problems, meant
 from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.explain.attribution import Attribution, attribute
+from leapcde.explain.over_time import draw_rows
 from leapcde.files import atomic, write_text
 from leapcde.training.fitted import Fitted
 from leapcde.training.metrics import BINS, frequencies, reliability
@@ -151,6 +152,8 @@ def explain(
     """Write a PNG for each sample and one self-contained `explain.html`. Returns the files written."""
     _pick_channels(series, channels)
     _check_samples(series, samples)
+    if fitted.preprocessor.spec.each_row:
+        return draw_rows(fitted, series, folder, samples, channels, reliability_section(fitted, series))
     found = explanation(fitted, series.take(list(samples)))
     parts = [report.paragraph(_WHAT if found.paths is not None else _WHAT_COUNTED)]
     written = []
@@ -179,15 +182,16 @@ def reliability_figure(fitted: Fitted, series: Series) -> tuple[Figure, str]:
     preprocessor = fitted.preprocessor
     if preprocessor.task not in ("classification", "labels") or series.target is None:
         raise InputError(f"reliability is about classes; this model does {preprocessor.task}")
-    probability = preprocessor.probability(fitted.outputs(series))
-    truth = preprocessor.encode_target(np.asarray(series.target))
+    outputs, truth, _ = preprocessor.known(fitted.outputs(series), series)
+    probability = preprocessor.probability(outputs)
     if preprocessor.task == "labels":  # each is two classes
         probability, truth = np.stack([1 - probability.ravel(), probability.ravel()], axis=1), truth.ravel().astype(int)
     two = str(preprocessor.classes[1]) if len(preprocessor.classes) == 2 else "the most probable class"
     what = "a label" if preprocessor.task == "labels" else two
     found = frequencies(probability, truth)
+    counted = f"{len(truth)} rows of {len(series)} samples" if series.per_row else f"{len(series)} samples"
     caption = (
-        f"{len(series)} samples. Each point: how probable {what} was said to be, and how often it was so. Brier score "
+        f"{counted}. Each point: how probable {what} was said to be, and how often it was so. Brier score "
         f"{found['brier']:.4f}, expected calibration error {found['ece']:.4f}; 0 is best for both."
     )
     bins = int(np.clip(len(series) // ENOUGH, 3, BINS))

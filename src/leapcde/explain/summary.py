@@ -23,7 +23,7 @@ def data_sizes(train: Series, held: Series | None) -> dict[str, Any]:
     {'train': 2, 'validation': 0, 'rows': [3, 4.0, 5], 'observed': 1.0}
     """
     rows = [int(train.lengths.min()), float(np.median(train.lengths)), int(train.lengths.max())]
-    seen = float(np.mean(~np.isnan(train.values)))
+    seen = sum(int((~np.isnan(part.values)).sum()) for part in train.blocks()) / max(train.values.size, 1)
     return {"train": len(train), "validation": 0 if held is None else len(held), "rows": rows, "observed": round(seen, 4)}
 
 

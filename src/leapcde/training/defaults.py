@@ -29,6 +29,7 @@ PLUS_TRAINING = {  # of LEAP+, by task, from trials on validation data of classe
     "labels": {**PLUS_ANY, "hide": 0.3, "warp": 0.2, "channel_drop": 0.1},  # as of classes; not tried by themselves
     "regression": {**PLUS_ANY, "hide": 0.3},  # unwarped: a number may depend on when
     "forecasting": {**PLUS_ANY, "hide": 0.2, "warmup": 1.0},
+    "survival": {**PLUS_ANY, "hide": 0.3},
     "imputation": {**PLUS_ANY, "hide": 0.5, "hide_values": 0.1},
 }
 PLUS_UPDATES = 4000  # of forecasts from many windows, which go on learning where others have learned all they can

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import special
-from sklearn import metrics as sk
 
 from leapcde.data.series import uneven
+from leapcde.training.events.metrics import measure_hazards
 
 MAIN = {"classification": "accuracy", "binary": "auroc", "labels": "auroc", "regression": "mse", "forecasting": "mse"}
+MAIN |= {"survival": "concordance"}
 LOWER_IS_BETTER = ("mse", "mae", "loss", "val_loss", "brier", "ece")
 BINS = 15  # of equally many samples, in which probabilities are compared with frequencies
 
@@ -23,12 +24,15 @@ def main_metric(task: str, classes: int) -> str:
 
 
 def measure(task: str, prediction: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
-    """All metrics of a task. `prediction` holds class scores (logits) or values; `weights`, how much each sample counts."""
+    """All metrics of a task. `prediction` holds class scores (logits), log hazard ratios or values; `weights`, how much each
+    sample counts."""
     weights = uneven(weights)
     if task == "classification":
         return _classification(prediction.astype(np.float64), target, weights)
     if task == "labels":
         return _labels(prediction.astype(np.float64), target, weights)
+    if task == "survival":
+        return measure_hazards(prediction, target, weights)
     there = ~np.isnan(target)
     error = prediction.astype(np.float64)[there] - target[there]
     each = None if weights is None else np.broadcast_to(weights.reshape(-1, *[1] * (target.ndim - 1)), target.shape)[there]
@@ -112,10 +116,7 @@ def _classification(logits: np.ndarray, target: np.ndarray, weights: np.ndarray 
     if not np.isfinite(logits).all():
         return dict.fromkeys(found if logits.shape[1] != 2 else (*found, "auroc", "auprc"), float("nan"))
     if logits.shape[1] == 2:
-        both = len(np.unique(target)) == 2
-        score = logits[:, 1] - logits[:, 0]
-        found["auroc"] = float(sk.roc_auc_score(target, score, sample_weight=weights)) if both else float("nan")
-        found["auprc"] = float(sk.average_precision_score(target, score, sample_weight=weights)) if both else float("nan")
+        found |= _ranking(target, logits[:, 1] - logits[:, 0], weights)
     return found
 
 
@@ -137,3 +138,12 @@ def _label(score: np.ndarray, truth: np.ndarray, weights: np.ndarray | None) -> 
     two = np.stack([np.zeros_like(score), score], axis=1)
     found = _classification(two, truth, weights) | frequencies(softmax(two), truth, weights)
     return {name: found[name] for name in ("auroc", "auprc", "brier", "ece")}
+
+
+def _ranking(target: np.ndarray, score: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+    from sklearn import metrics as sk  # here, because whoever only predicts needs none of it
+
+    if len(np.unique(target)) < 2:
+        return {"auroc": float("nan"), "auprc": float("nan")}
+    found = {"auroc": sk.roc_auc_score, "auprc": sk.average_precision_score}
+    return {name: float(metric(target, score, sample_weight=weights)) for name, metric in found.items()}

@@ -71,7 +71,9 @@ def _metrics(summary: dict[str, Any]) -> str:
 
 def _calibration(summary: dict[str, Any], fitted: Fitted) -> str:
     test = summary["metrics"]["test"]
-    if "ece" in test:
+    if fitted.preprocessor.bins is not None:
+        text = f"Brier score of the test part, averaged over time: {test['brier']:.3g}; of Kaplan–Meier, see above."
+    elif "ece" in test:
         scale = (
             "no calibration was learned"
             if fitted.calibration is None

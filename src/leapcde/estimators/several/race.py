@@ -18,21 +18,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from leapcde import RACE
-from leapcde.baselines.fitted import baselines_for, fit_baseline
-from leapcde.data.series import Series
+from leapcde.baselines.fitted import fit_baseline, kinds_of
+from leapcde.data.series import Series, known_targets
 from leapcde.data.windows import FreshWindows
 from leapcde.ensemble.fitted import FittedEnsemble, restore_fitted
-from leapcde.ensemble.weigh import losses, standard_error, weigh
-from leapcde.errors import InputError, LeapWarning, SolveError, TrainingError
+from leapcde.ensemble.weigh import losses, of_samples, standard_error, weigh
+from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError
 from leapcde.estimators.several.members import member_seeds
 from leapcde.explain.summary import data_sizes
-from leapcde.files import json_text, load_file, write_text
+from leapcde.files import DAMAGE, json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import plain
 from leapcde.training.defaults import told
+from leapcde.training.devices import meet_others
 from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import note
@@ -138,7 +138,7 @@ class Course:
 
     def run(self) -> list[Entry]:
         """Every candidate in its turn."""
-        names = [] if self.held is None else baselines_for(self.estimator.task)
+        names = [] if self.held is None else list(kinds_of(self.preprocessor))
         entries = [self._turn(name, lambda name=name: self._baseline(name)) for name in names]
         for i, one in enumerate(CANDIDATES):
             entries.append(self._turn(one.name, lambda one=one, first=i == 0: self._model(one, first)))
@@ -217,7 +217,12 @@ class Course:
     def _epochs(self, name: str) -> int | None:
         """How many epochs a candidate was cut to before a kill."""
         file = self._file(name, "epochs.json")
-        return None if file is None or not file.exists() else int(json.loads(file.read_text(encoding="utf-8")))
+        if file is None or not file.exists():
+            return None
+        try:
+            return int(json.loads(file.read_text(encoding="utf-8")))
+        except DAMAGE as error:
+            raise CheckpointError(f"{file} is damaged ({error}); remove {file.parent} to race again") from None
 
     def _shorten(self, name: str, epochs: int) -> None:
         if self.folder is None:
@@ -231,13 +236,19 @@ class Course:
         file = self._file(name, "json")
         if file is None or not file.exists():
             return None
-        about = json.loads(file.read_text(encoding="utf-8"))
-        model = self._file(name, "safetensors")
-        if about["why"] or model is None:
-            return Entry(name, None, about["seconds"], about["history"], about["why"])
-        arrays, header = load_file(model, "model")
-        fitted, said = restore_fitted(model, arrays, header), arrays.get("said/['outputs']")
-        return Entry(name, fitted, about["seconds"], about["history"], said=said)
+        try:
+            about = json.loads(file.read_text(encoding="utf-8"))
+            why, seconds, history = str(about["why"]), float(about["seconds"]), list(map(dict, about["history"]))
+            model = self._file(name, "safetensors")
+            if why or model is None:
+                return Entry(name, None, seconds, history, why)
+            arrays, header = load_file(model, "model")
+            fitted, said = restore_fitted(model, arrays, header), arrays.get("said/['outputs']")
+        except (OSError, *DAMAGE) as error:  # a CheckpointError is a ValueError
+            warnings.warn(f"{file} or its model is damaged, so {name} runs again ({error})", LeapWarning, stacklevel=2)
+            file.unlink()
+            return None
+        return Entry(name, fitted, seconds, history, said=said)
 
     def _keep(self, entry: Entry) -> None:
         file, model = self._file(entry.name, "json"), self._file(entry.name, "safetensors")
@@ -303,9 +314,11 @@ def _judge(through: dict[str, Entry], held: Series) -> tuple[dict[str, float], d
     """The weight of every candidate, and how it did."""
     one = next(iter(through.values())).fitted
     assert one is not None
-    task, target = one.preprocessor.task, one.preprocessor.encode_target(np.asarray(held.target))
+    task, (_, target, weights) = one.preprocessor.task, one.preprocessor.known(np.asarray(held.target), held)
     outputs = {name: _said(entry, held) for name, entry in through.items()}
-    wrong = {name: losses(task, rows, target) for name, rows in outputs.items()}
+    owner = held.owner[known_targets(np.asarray(held.target))] if held.per_row else None
+    said = {name: one.preprocessor.known(rows, held)[0] for name, rows in outputs.items()}
+    wrong = {name: of_samples(losses(task, rows, target), owner) for name, rows in said.items()}
     judged = {
         name: {
             one.metric: one.judge(rows, held)[one.metric],
@@ -314,7 +327,7 @@ def _judge(through: dict[str, Entry], held: Series) -> tuple[dict[str, float], d
         }
         for name, rows in outputs.items()
     }
-    found = weigh(task, list(outputs.values()), target, held.weights)
+    found = weigh(task, list(said.values()), target, weights, owner)
     return dict(zip(outputs, found.tolist(), strict=True)), judged
 
 
@@ -324,6 +337,8 @@ def _row(entry: Entry, judged: dict[str, float], weight: float) -> dict[str, Any
 
 def race_csv(rows: list[dict[str, Any]]) -> str:
     """The table of a race as text."""
+    import pandas as pd
+
     return pd.DataFrame(rows).to_csv(index=False)
 
 
@@ -333,7 +348,10 @@ def _check(estimator: Estimator, samples: int) -> None:
         raise InputError("options belong to a model: name it with model=, or leave them out for a race")
     if estimator.warm_start:
         needs_name(estimator, "warm_start")
-    if not estimator.time_limit > 0:
+    if meet_others() > 1:  # each has its own clock, and would leave out other candidates
+        needs_name(estimator, "a training of several processes")
+    limit = estimator.time_limit
+    if isinstance(limit, bool) or not isinstance(limit, (int, float, np.number)) or not limit > 0:
         raise InputError(f"time_limit {estimator.time_limit}: give seconds, more than 0")
     for one in CANDIDATES:
         member_seeds(copy(estimator).set_params(**one.params)._config(samples).seed, estimator.ensemble)
