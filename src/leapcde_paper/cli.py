@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leapcde.cli.fit import Horizon, Id, Static, Target, Task, Time, TimeFormat, Values, Window, make_estimator
+from leapcde.cli.fit import (
+    Horizon,
+    Id,
+    Known,
+    Split,
+    Static,
+    Stride,
+    Target,
+    Task,
+    Time,
+    TimeFormat,
+    Values,
+    Weights,
+    Window,
+    make_estimator,
+)
 from leapcde.cli.options import DataDir, Json, Quiet, command, names, print_json, print_splits, print_table
 from leapcde.cli.request import file_request
 from leapcde.errors import TrainingError
@@ -202,8 +217,12 @@ def compare(
     target: Target = None,
     values: Values = "",
     static: Static = "",
+    weights: Weights = None,
     horizon: Horizon = None,
     window: Window = None,
+    stride: Stride = None,
+    split: Split = None,
+    known: Known = "",
     task: Task = None,
     drop: Annotated[float, typer.Option(help="Share of time points to forget, 0 to 1.")] = 0.0,
     seeds: Annotated[
@@ -229,11 +248,30 @@ def compare(
     from leapcde.datasets.registry import is_name
 
     if not is_name(data):
-        columns = (id, time, target, values, static, None)
-        asked = file_request([Path(data)], columns, horizon, window, task, drop, time_format)
+        columns = (id, time, target, values, static, weights)
+        asked = file_request([Path(data)], columns, horizon, window, task, drop, time_format, split, stride, known)
         given = {"epochs": epochs, "learning_rate": learning_rate}
         chosen = names(models) or FILE_MODELS
         return _compare_file(asked, out, chosen, seeds or 1, given, quiet=quiet, as_json=as_json)
+    settings = {"epochs": epochs or 40, "weight_penalty": weight_penalty}
+    where = None if data_dir is None else str(data_dir)
+    return _compare_set(data, out, names(models), seeds or 3, drop, learning_rate, settings, where, jobs, quiet, as_json)
+
+
+def _compare_set(
+    data: str,
+    out: Path,
+    models: Sequence[str],
+    seeds: int,
+    drop: float,
+    rate: float | None,
+    settings: dict[str, Any],
+    data_dir: str | None,
+    jobs: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Models at the paper's sizes and with equal training."""
     from leapcde.training.config import TrainConfig
     from leapcde.training.progress import watch_count
     from leapcde_paper import presets
@@ -242,16 +280,14 @@ def compare(
     from leapcde_paper.run.cell import CellConfig
     from leapcde_paper.tables.table import model_rows
 
-    chosen = names(models) or tuple(LABELS)
-    settings = {"epochs": epochs or 40, "weight_penalty": weight_penalty}
-    where = None if data_dir is None else str(data_dir)
-    rates = {name: presets.usual_rate(name) if learning_rate is None else learning_rate for name in chosen}
+    chosen = models or tuple(LABELS)
+    rates = {name: presets.usual_rate(name) if rate is None else rate for name in chosen}
     trains = [
         (name, TrainConfig(seed=s, learning_rate=rates[name], **settings))
         for name in chosen
-        for s in presets.seeds(data)[: seeds or 3]
+        for s in presets.seeds(data)[:seeds]
     ]
-    configs = [CellConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=where) for name, t in trains]
+    configs = [CellConfig(data, name, drop, presets.sizes(data, name), train=t, data_dir=data_dir) for name, t in trains]
     with watch_count("cells", len(configs), quiet=quiet or as_json) as progress:
         records = compare_all(configs, out, jobs=jobs, on_cells=progress)
     rows = model_rows(records)

@@ -21,7 +21,7 @@ from leapcde.data.windows import windows
 from leapcde.datasets import character_trajectories, hopper
 from leapcde.datasets.registry import load
 from leapcde.errors import InputError
-from leapcde.models.base import TASKS, Spec
+from leapcde.models.base import Spec
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.training.augment import Augment
@@ -38,6 +38,8 @@ PAPER = ("rnn", "lstm", "gru", "gru-dt", "gru-d", "gru-ode", "ode-rnn", "latent-
 # LEAP but for its penalty: the same programs again, so it is asked in the slow tests.
 SLOW = {"leap:restart", "ages+latent-ode", "ages+ace-node", "ages+leap"}  # the same programs as others, and a layer
 ALL = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MODELS]
+
+LONG = ("leap+", "leap", "ncde", "gru-d", "ode-rnn")  # one of each way to go along a series; the others in the slow tests
 
 
 def small(name: str, **more) -> dict:
@@ -58,7 +60,7 @@ def test_the_papers_thirteen_and_its_ablations_are_there():
 # --- shapes, without computing anything --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", [task for task in TASKS if task not in ("labels", "survival")])  # the shape of classes
+@pytest.mark.parametrize("task", ["classification", "regression", "forecasting"])  # the others have the shape of classes
 @pytest.mark.parametrize("name", ALL)
 def test_shape_of_every_task_with_and_without_statics_and_extra_channels(name, task):
     output = {"classification": (5,), "regression": (1,), "forecasting": (4, 3)}[task]
@@ -185,7 +187,7 @@ def test_a_forecaster_that_has_learned_nothing_stands_still(name):
     assert np.array_equal(predict(model, buckets), last) == (name != "latent-ode")  # which decodes its own change
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name if name in LONG else pytest.param(name, marks=pytest.mark.slow) for name in MODELS])
 def test_five_hundred_rows(name):
     """A long series neither overflows nor drowns its first rows' statics."""
     walk = np.cumsum(np.random.default_rng(0).normal(size=(2, 500, 2)), 1)

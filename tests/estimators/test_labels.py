@@ -127,7 +127,7 @@ def test_an_estimator_answers_for_every_label(trained, tmp_path):
     assert fitted.score(X, y) == pytest.approx(np.mean((fitted.predict(X) == y).all(1)))
     judged = fitted.fitted_.evaluate(as_series(X, target=y))
     assert judged["auroc"] > 0.8 and judged["auroc(y1)"] == pytest.approx(roc_auc_score(y[:, 1], p[:, 1]))
-    assert judged["ece"] < 0.2 and "3 labels" in fitted.summary()
+    assert judged["brier"] < 0.2 and "3 labels" in fitted.summary()
     fitted.save(tmp_path / "model.safetensors")
     again = leapcde.load(tmp_path / "model.safetensors")
     assert again.predict_proba(X).tolist() == p.tolist() and again.task == "labels" and "labels" in repr(again.fitted_)

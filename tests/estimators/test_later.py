@@ -340,9 +340,8 @@ def test_noise_that_grows_is_told_and_noise_that_does_not_is_not(seed, tmp_path)
         assert bool(told) == says, (growth, told)
         if says:
             expected = int(told.split("expect about ")[1].split("%")[0])
-            assert 9 <= expected <= 17 and "1.5 times as noisy" in told
+            assert 9 <= expected <= 17 and "times as noisy at its end" in told
             assert told_growth(replace(data, options={"split": "by sequence: 3 train"}), of) == ""
-            assert told_growth(replace(data, train=data.test, validation=data.test, test=data.test.take([0, 1])), of) == ""
 
 
 def test_fresh_windows_and_whole_sequences_from_a_file(tmp_path, monkeypatch):

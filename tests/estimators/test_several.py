@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
-from sklearn.multioutput import MultiOutputClassifier
 
 from command import COLUMNS, SMALL, fails, leapcde
 from leapcde.baselines.fitted import baselines_for
 from leapcde.data.read import as_series, from_table
 from leapcde.data.table_file import guess_task
 from leapcde.errors import InputError
-from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.load import load
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.training.preprocess import Preprocessor
@@ -105,7 +103,7 @@ def test_tables(X, y):
     series = from_table(table_of(X, y), id="id", time="t", target=NAMES)
     assert series.channels == ("x0", "x1") and series.target_names == NAMES
     np.testing.assert_allclose(series.target, y)
-    assert guess_task(series.target) == "regression" and guess_task(np.eye(3)) == "classification"
+    assert guess_task(series.target) == "regression" and guess_task(np.eye(3)) == "labels"
 
 
 def test_wrong_targets(X, y, regressor):
@@ -115,15 +113,6 @@ def test_wrong_targets(X, y, regressor):
         LeapRegressor("gru", **QUICK).fit(X, np.where(np.arange(80)[:, None] == 7, np.nan, y))
     with pytest.raises(InputError, match=r"y has shape \(80, 2, 2\)"):
         LeapRegressor("gru", **QUICK).fit(X, np.ones((80, 2, 2)))
-
-
-def test_several_labels_are_one_model_each(X):
-    labels = np.stack([X[:, -1, 0] > 0, X[:, -1, 1] > 0], 1).astype(int)
-    quick = LeapClassifier("gru", **{**QUICK, "epochs": 2})
-    with pytest.raises(InputError, match=r"y has shape \(80, 2\); one class a sample.*MultiOutputClassifier"):
-        quick.fit(X, labels)
-    many = MultiOutputClassifier(quick).fit(X, labels)
-    assert many.predict(X).shape == (80, 2) and [p.shape for p in many.predict_proba(X)] == [(80, 2), (80, 2)]
 
 
 def test_command(table, tmp_path):
@@ -153,7 +142,7 @@ BAD = {
     "labels": (
         lambda t: t.assign(a=(t["label"] == "falls").astype(int), b=t["label"] == "rises"),
         "a,b",
-        ("several labels (a, b) cannot be classified at once", "--target", "--task 'regression'"),
+        ("the targets (a, b) are all 0 or 1", "--task 'labels'", "--task 'regression'"),
     ),
     "twice": (lambda t: t, "later,later", ("column 'later' is named twice",)),
     "empty": (

@@ -27,11 +27,9 @@ from leapcde.training.preprocess import Preprocessor
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
 # LEAP but for its penalty: the same programs again, so it is asked in the slow tests.
-ALL = [
-    pytest.param(name, marks=pytest.mark.slow) if name == "leap:restart" else name
-    for name in MODELS
-    if not name.startswith(("layers+", "ages+"))
-]
+NAMES = [name for name in MODELS if not name.startswith(("layers+", "ages+"))]
+ALL = [pytest.param(name, marks=pytest.mark.slow) if name == "leap:restart" else name for name in NAMES]
+FEW = ("leap+", "leap", "gru-d")  # of each kind of cost one
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +40,13 @@ def hopper():
 # The other variants are wrappers of these; tests/test_contract.py compares a sample alone, among others and padded for all.
 @pytest.fixture(scope="module", params=ALL)
 def fitted(request, hopper):
+    return built(request.param, hopper)
+
+
+def built(name: str, hopper) -> FittedModel:
     preprocessor = Preprocessor.learn(hopper, "forecasting", Recipe())
-    options = {key: 8 for key in ("hidden", "width", "latent") if key in options_of(request.param)}
-    return FittedModel(preprocessor, awake(build(request.param, preprocessor.spec, seed=1, **options)), request.param, options)
+    options = {key: 8 for key in ("hidden", "width", "latent") if key in options_of(name)}
+    return FittedModel(preprocessor, awake(build(name, preprocessor.spec, seed=1, **options)), name, options)
 
 
 def test_padding(fitted, hopper):
@@ -54,10 +56,18 @@ def test_padding(fitted, hopper):
     np.testing.assert_allclose(predict(fitted.model, near), predict(fitted.model, far), **CLOSE)
 
 
-def test_batch_order_and_size(fitted, hopper):
+def test_batch_order(fitted, hopper):
     whole = fitted.raw(hopper)
     order = np.random.default_rng(0).permutation(24)
     np.testing.assert_allclose(fitted.raw(hopper.take(order)), whole[order], **CLOSE)
+
+
+@pytest.mark.parametrize("name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in NAMES])
+def test_batch_size(name, hopper):
+    """Other sizes are other programs: of every model in the slow tests; tests/estimators/test_contract.py asks all of them
+    for a sample alone."""
+    fitted = built(name, hopper)
+    whole = fitted.raw(hopper)
     alone = np.concatenate([fitted.raw(hopper.take([i])) for i in (0, 11)])
     np.testing.assert_allclose(alone, whole[[0, 11]], **CLOSE)
     np.testing.assert_allclose(predict(fitted.model, fitted.preprocessor.encode(hopper), chunk=7), whole, **CLOSE)

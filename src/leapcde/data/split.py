@@ -50,7 +50,7 @@ def folds(series: Series, labels: np.ndarray, count: int, *, seed: int = 0) -> n
 
     >>> from leapcde.data.read import as_series
     >>> folds(as_series(np.ones((6, 5, 1))), np.array([0, 1, 0, 1, 0, 1]), 3).tolist()
-    [2, 0, 1, 2, 0, 1]
+    [2, 2, 0, 0, 1, 1]
     """
     ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
     _, first, owner = np.unique(ids, return_index=True, return_inverse=True)

@@ -243,10 +243,8 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _settle(self, config: TrainConfig | None, held: Series | None, said: np.ndarray | None = None) -> np.ndarray | None:
         """What is learned after training (or after a race) from data that was held out; none is where there was too little.
-
         Returns what a race is to judge by, where that is not what the model now says of this data; `said` is that of one
-        candidate that is alone the answer.
-        """
+        candidate that is alone the answer."""
 
     def _calibrated(self, baseline: Baseline, series: Series, held: Series) -> tuple[Fitted, np.ndarray | None]:
         """A baseline as a candidate of a race, and what it is to be judged by, as `_settle` has it."""

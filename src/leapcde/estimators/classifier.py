@@ -222,9 +222,9 @@ class LeapClassifier(Estimator):
 
     def _settle(self, config: TrainConfig | None, held: Series | None, said: np.ndarray | None = None) -> np.ndarray | None:
         """Undo the class weights, and calibrate on what was held out: see `estimators/calibrate.py`."""
-        shift = None if config is None else self._known_shift(config)
-        self.fitted_, scores = calibrated(self.fitted_, held, shift)
-        scores, self.sets_ = scores if said is None else said, None
+        scores, self.sets_ = said, None
+        if scores is None:
+            self.fitted_, scores = calibrated(self.fitted_, held, None if config is None else self._known_shift(config))
         if held is not None and self.task == "classification" and not held.per_row:
             labels = self.fitted_.preprocessor.encode_target(np.asarray(held.target))
             self.sets_ = ClassSets.learn(softmax(scores), labels)

@@ -35,10 +35,8 @@ def told_growth(data: Dataset, of: Preprocessor) -> str:
     more = np.exp(2 * slope * ahead) - 1  # of squares
     if more < MATTERS:
         return ""
-    noisier = f"at its end it is {np.exp(slope * length):.1f} times as noisy as at its start"
-    return (
-        f"Errors grow over your data ({noisier}): expect about {more:.0%} more than in the test in the next fifth of its time."
-    )
+    noisier = f"{np.exp(slope * length):.1f} times as noisy at its end as at its start"
+    return f"Errors grow over your data ({noisier}): expect about {more:.0%} more than in the test in the next fifth of time."
 
 
 def trend(times: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
