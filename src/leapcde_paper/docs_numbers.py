@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]  # this is of use in the source tree only
 STANDARD = ROOT / "results" / "standard"
 PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md", "docs/speed.md")
 RATES = ["0 %", "30 %", "50 %", "70 %"]
+PLUS_LABEL = "LEAP+ (ours)"
 MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -145,6 +146,11 @@ def parts() -> str:
     return _begun("LEAP+", "leap-plus")
 
 
+def ages() -> str:
+    """What ages are worth on Sepsis."""
+    return _ranked(_columns("ages"), ["test AUROC"])
+
+
 def same_training() -> str:
     """Those that were trained as LEAP+ is."""
     columns = {column["label"]: column for column in _columns("same-training")}
@@ -202,6 +208,31 @@ def overview() -> str:
     return "\n".join(lines) + "\n"
 
 
+def front() -> str:
+    """A row a data set: LEAP as the paper prints it and as we have it, the best of the others, of baselines, and LEAP+."""
+    lines = ["| data | the paper's LEAP | LEAP | best other of the paper's | best without a network | **LEAP+** |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
+    for title, (study, label) in OVERVIEW.items():
+        column = next(c for c in _columns(study) if c["label"] == label)
+        lower, printed = column["metric"] in ("mse", "mse_units"), paper.cell(study, "LEAP", label)
+        cells = {row: cell for row, cell in column["cells"].items() if cell and cell["scores"]}
+        best = lambda rows: min(rows, key=lambda row: cells[row]["mean"] * (1 if lower else -1), default=None)  # noqa: B023
+        simple = best([row for row in cells if row in BASELINES.values()])
+        other = best([row for row in cells if row not in {simple, "LEAP", PLUS_LABEL, *BASELINES.values()}])
+        shown = {"LEAP": "", other: f"{other} ", simple: f"{simple} ", PLUS_LABEL: ""}
+        texts = [_named(cells.get(row), name) for row, name in shown.items()]
+        lines.append(f"| {title} | {f'{printed[0]:.3f}' if printed else ''} | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _named(cell: dict[str, Any] | None, name: str) -> str:
+    if cell is None:
+        return "–"
+    found = render.score(cell)
+    text = f"{name}{found.text.split(' ±')[0]}"
+    return f"**{text}**" if found.bold else text
+
+
 def released() -> str:
     """What leapcde_paper/released_code.py found, by seed."""
     lines = ["| seed | test accuracy | its decoder taken away | predictions that stay | tr ∂f/∂h | ε = ±1 | ε uniform |"]
@@ -256,6 +287,17 @@ def bench() -> str:
         found = {row["peer"]: f"{row['ratio']:.1f} ×" for row in steps if row["shape"] == shape}
         lines.append(f"| {shape} | {' | '.join(found.get(peer, '') for peer in peers)} |")
     return "\n".join(lines) + "\n"
+
+
+def speed() -> str:
+    """The table of `bench` in one sentence."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step" and row["threads"] == 1]
+    found: dict[str, list[float]] = {}
+    for row in steps:
+        if not row["peer"].startswith("ours"):
+            found.setdefault(row["peer"], []).append(row["ratio"])
+    parts = [f"{min(ratios):.1f} to {max(ratios):.1f} times that of ours in {peer}" for peer, ratios in found.items()]
+    return f"A training step of the same model takes {', '.join(parts)} ([how it was measured](docs/speed.md)).\n"
 
 
 def bench_all() -> str:
@@ -320,6 +362,8 @@ TABLES = {
     "characters": characters,
     "letters": letters,
     "overview": overview,
+    "front": front,
+    "ages": ages,
     "leads": leads,
     "leads-plus": leads_plus,
     "hidden": hidden,
@@ -337,6 +381,7 @@ TABLES = {
     "tuned": tuned,
     "baselines": baselines,
     "bench": bench,
+    "speed": speed,
     "bench-all": bench_all,
     "bench-single": bench_single,
     "scaling": scaling,
