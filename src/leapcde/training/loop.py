@@ -143,14 +143,9 @@ def _finished(config: TrainConfig, history: History) -> str:
 
 def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
-    if task == "survival":
-        several, why = targets(validation)[:, 1].any() and len(targets(validation)) > 1, "no event"
-    else:
-        several = task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1
-        why = "one class only"
-    if several:
+    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1:
         return metric
-    message = f"the validation data holds {why}, so {metric} is undefined; weights are chosen by the loss"
+    message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
     warnings.warn(message, LeapWarning, stacklevel=3)
     return "val_loss"
 
