@@ -20,7 +20,7 @@ from leapcde.errors import InputError, LeapWarning
 # Parameters of the library that are options of commands by the same name.
 FLAGS = ("id", "time", "time_format", "target", "values", "static", "horizon", "window", "stride", "task", "model", "epochs")
 FLAGS += ("batch_size", "learning_rate", "interpolation", "class_weight", "seed", "split", "known", "weights", "ensemble")
-FLAGS += ("time_limit", "patience")
+FLAGS += ("time_limit", "patience", "target_per")
 WIDE = 10_000  # columns; a file or a pipe has no edge
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]

@@ -26,8 +26,10 @@ def read(
     with_target: bool = True,
     sample_weight: Any = None,
     groups: Any = None,
+    target_per: str = "sample",
 ) -> Series:
-    """Any accepted form as one checked `Series`. `target` is one entry a sample, in the order of the samples.
+    """Any accepted form as one checked `Series`. `target` is one entry a sample, in the order of the samples; with
+    `target_per="row"`, an array of one entry a row.
 
     So are `sample_weight` and `groups`: samples of one group are then samples of one id.
 
@@ -39,7 +41,9 @@ def read(
     series = _series(data, columns or Columns(), with_target)
     if target is None and sample_weight is None and groups is None:
         return check(series) if isinstance(data, Series) else series
-    series = as_series(series, target=_flat(target), weights=_plain(sample_weight))
+    if target is not None:
+        target = list(target) if target_per == "row" and hasattr(target, "__len__") else _flat(target)
+    series = as_series(series, target=target, weights=_plain(sample_weight), target_per=target_per)
     if target is not None:
         series = replace(series, target_names=tuple(map(str, getattr(target, "columns", ()))))
     return series if groups is None else replace(series, ids=_groups(groups, series))

@@ -20,6 +20,7 @@ from leapcde.training.config import TrainConfig
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "classification": LeapClassifier,
+    "labels": LeapClassifier,
     "regression": LeapRegressor,
     "forecasting": LeapForecaster,
     "survival": LeapSurvival,

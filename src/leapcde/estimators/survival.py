@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from leapcde import DEFAULT_MODEL
+from leapcde.baselines.fitted import Baseline
 from leapcde.data.columns import Columns
 from leapcde.data.inputs import check_event_times, event_times
 from leapcde.data.series import Series
@@ -210,12 +211,13 @@ class LeapSurvival(Estimator):
             return super()._hold_out(series, share, seed)
         return hold_out(series, share, labels=np.asarray(series.target)[:, 0], seed=seed)
 
-    def _settle(self, config: TrainConfig | None, held: Series | None) -> None:
+    def _settle(self, config: TrainConfig | None, held: Series | None, said: np.ndarray | None = None) -> np.ndarray | None:
         """Calibrate on what was held out: see `estimators/calibrate.py`."""
         self.fitted_ = calibrated_hazards(self.fitted_, held, members=config is None)
+        return None
 
-    def _calibrated(self, baseline: Fitted, held: Series) -> Fitted:
-        return calibrated_hazards(baseline, held)
+    def _calibrated(self, baseline: Baseline, series: Series, held: Series) -> tuple[Fitted, np.ndarray | None]:
+        return calibrated_hazards(baseline, held), None
 
     def _keep(self, fitted: Fitted, trained: Trained | None = None) -> None:
         super()._keep(fitted, trained)

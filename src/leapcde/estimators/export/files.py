@@ -24,6 +24,7 @@ FORMATS = ("onnx", "stablehlo")
 PLATFORMS = ("cpu", "cuda", "tpu")
 ANSWERS = {
     "classification": "probabilities (sample, class)",
+    "labels": "probabilities (sample, label)",
     "regression": "numbers (sample,)",
     "forecasting": "values (sample, step, channel)",
     "survival": "survival (sample, time), at the times named",
@@ -67,6 +68,8 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
             "not the answer of a race (model='auto', the default of 'leapcde fit') or of an ensemble. "
             "Fit with model='leap+' (--model leap+), or another name"
         )
+    if fitted.preprocessor.spec.each_row:
+        raise InputError("a model that answers after each row (target_per='row') cannot be exported yet; stream it")
     if getattr(estimator, "known", None):
         raise InputError("a forecaster with channels that are known ahead cannot be exported; fit one without known=")
     path = Path(path)
@@ -98,7 +101,7 @@ def onnx_milliseconds(path: Path | str, about: dict[str, Any], runs: int = 100) 
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options)
     given = {name: np.zeros((1, *shape[1:]), np.float32) for name, shape in about["inputs"].items()}
-    given["times"] += np.arange(about["inputs"]["times"][1], dtype=np.float32)
+    given["times"] += np.arange(given["times"].size, dtype=np.float32)
     spent = []
     for _ in range(runs):
         began = time.perf_counter()
@@ -116,7 +119,7 @@ def described(fitted: FittedModel, format: str, length: int) -> dict[str, Any]:
         "task": preprocessor.task,
         "inputs": {name: ["samples", *shape] for name, shape in inputs_of(fitted, length).items()},
         "channels": preprocessor.channels,
-        "classes": preprocessor.classes,
+        "classes": preprocessor.target_names if preprocessor.task == "labels" else preprocessor.classes,
         "answer": ANSWERS[preprocessor.task],
         **({} if preprocessor.bins is None else {"times": preprocessor.bins.edges}),
     }

@@ -92,9 +92,11 @@ def _static(preprocessor: Preprocessor, static, samples: int):
 def _decoded(fitted: FittedModel, raw):
     preprocessor, calibration = fitted.preprocessor, fitted.calibration
     if calibration is not None:
-        raw = raw / np.float32(calibration.temperature) + np.array(calibration.bias, np.float32)
+        raw = raw / np.array(calibration.temperature, np.float32) + np.array(calibration.bias, np.float32)
     if preprocessor.task == "classification":
         return jax.nn.softmax(raw, -1)
+    if preprocessor.task == "labels":
+        return jax.nn.sigmoid(raw)
     if preprocessor.bins is not None:
         return _survival(preprocessor.bins, raw)
     if preprocessor.task == "forecasting":
