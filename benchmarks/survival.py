@@ -212,7 +212,7 @@ def filled(text: str, record: dict[str, Any]) -> str:
 
 
 def _cell(runs: dict[str, Any], who: str, metric: str) -> str:
-    found = [run["results"][who][metric] for run in runs.values() if who in run["results"]]
+    found = [run["results"][who][metric] for run in runs.values() if metric in run["results"].get(who, {})]
     spread = f" ± {np.std(found, ddof=1):.3f}" if len(found) > 1 else ""
     return f"{np.mean(found):.3f}{spread}" if found else "–"
 
