@@ -109,8 +109,13 @@ class Fitted(ABC):
 
     @property
     def metric(self) -> str:
-        """The metric by which weights are chosen."""
+        """The metric that is reported first, and by which weights are chosen where `chosen_by` says no other."""
         return main_metric(self.preprocessor.task, len(self.preprocessor.classes))
+
+    @property
+    def chosen_by(self) -> str:
+        """What chooses weights: ranks of the few events of validation data are too much a matter of luck (decision 25)."""
+        return "val_loss" if self.preprocessor.task == "survival" else self.metric
 
     def evaluate(self, series: Series) -> dict[str, float]:
         """Metrics over all samples. Errors of a regression are in the target's units, of a forecast in standardised ones.
@@ -394,7 +399,7 @@ def train_further(
     if fresh is not None:  # always in one group of one length, so that nothing is compiled again
         shape = {"round_to": fresh.length, "waste": np.inf}
         hooks["renewed"] = lambda epoch: preprocessor.encode(fresh(config.seed, epoch), **shape)
-    trained = fit(start.model, preprocessor.task, data[0], data[1], config, metric=start.metric, **hooks)
+    trained = fit(start.model, preprocessor.task, data[0], data[1], config, metric=start.chosen_by, **hooks)
     return replace(start, model=trained.model, calibration=None), trained
 
 

@@ -145,17 +145,13 @@ def _finished(config: TrainConfig, history: History) -> str:
 
 def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
-    if metric == "accuracy" or task not in ("classification", "labels", "survival"):
+    if metric == "accuracy" or task not in ("classification", "labels"):
         return metric
-    truth, why = targets(validation), "one class only"
-    if task == "survival":
-        several, why = truth[:, 1].any() and len(truth) > 1, "no event"
-    else:
-        truth = truth[known(truth)]  # of rows, some have none
-        several = bool((truth != truth[:1]).any())
-    if several:
+    truth = targets(validation)
+    truth = truth[known(truth)]  # of rows, some have none
+    if (truth != truth[:1]).any():
         return metric
-    message = f"the validation data holds {why}, so {metric} is undefined; weights are chosen by the loss"
+    message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
     warnings.warn(message, LeapWarning, stacklevel=3)
     return "val_loss"
 

@@ -60,7 +60,7 @@ def _again(estimator: Estimator, everything: Series, folder: Path | None) -> Fit
 def _trained(estimator: Estimator, everything: Series, rows: Rows, old: Fitted, checkpoint: Path | None) -> Fitted:
     """Every member for as many epochs as were best for it."""
     starts = estimator._start(everything, estimator._config(len(everything)), fresh=True)
-    epochs = [_best(rows, i, old.metric) for i in range(len(starts))]
+    epochs = [_best(rows, i, old.chosen_by) for i in range(len(starts))]
     starts = [(start, replace(own, epochs=n, patience=None)) for (start, own), n in zip(starts, epochs, strict=True)]
     return _carried(train_members(starts, everything, everything, checkpoint=checkpoint)[0], old)
 
