@@ -1,18 +1,21 @@
 """Baselines: what takes no training, or only minutes of it with tools that everybody has. They stand in every table.
 
 `class-prior` and `last-value` need nothing. `boosted-trees` see, of each channel, how often it was observed, its mean, lowest,
-highest and last value. `minirocket` sees the interpolated path on an even grid. `ridge` sees each channel's last value.
+highest and last value. `all-summaries` are boosted trees on what `leapcde fit` gives them: first values, deviations, slopes,
+how long ago each channel was last observed, and the duration besides. `minirocket` sees the interpolated path on an even grid.
+`ridge` sees each channel's last value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 
 from leapcde.baselines.fitted import fit_baseline
-from leapcde.baselines.summary import last_values, summary
+from leapcde.baselines.summary import features, last_values, summary
 from leapcde.baselines.tabular import PENALTIES
 from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
@@ -32,9 +35,8 @@ def baselines_for(task: str) -> tuple[str, ...]:
     >>> baselines_for("forecasting")
     ('last-value', 'ridge')
     """
-    return {"classification": ("class-prior", "boosted-trees", "minirocket"), "forecasting": ("last-value", "ridge")}.get(
-        task, ()
-    )
+    classes = ("class-prior", "boosted-trees", "all-summaries", "minirocket")
+    return {"classification": classes, "forecasting": ("last-value", "ridge")}.get(task, ())
 
 
 def is_baseline(model: str) -> bool:
@@ -66,12 +68,12 @@ def _plain(model: str, preprocessor: Preprocessor, data: Dataset) -> Raw:
     return _of_parts(fit_baseline(model, data.train, data.validation, preprocessor).outputs, data)
 
 
-def _boosted_trees(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
+def _boosted_trees(preprocessor: Preprocessor, data: Dataset, seed: int, *, of: Callable = summary) -> Raw:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(random_state=seed)
-    model.fit(summary(data.train), preprocessor.encode_target(np.asarray(data.train.target)))
-    return _of_parts(lambda series: np.log(np.maximum(model.predict_proba(summary(series)), 1e-12)), data)
+    model.fit(of(data.train), preprocessor.encode_target(np.asarray(data.train.target)))
+    return _of_parts(lambda series: np.log(np.maximum(model.predict_proba(of(series)), 1e-12)), data)
 
 
 def _ridge(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
@@ -122,6 +124,7 @@ def _of_parts(answer: Callable[[Series], np.ndarray], data: Dataset) -> Raw:
 
 _FITS: dict[str, Callable[[Preprocessor, Dataset, int], Raw]] = {
     "boosted-trees": _boosted_trees,
+    "all-summaries": partial(_boosted_trees, of=features),
     "ridge": _ridge,
     "minirocket": _minirocket,
 }

@@ -36,7 +36,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:never observed")  # the hard sam
 SMALL = {"hidden": 12, "width": 16, "latent": 24, "f_width": 16, "decoder_steps": 8, "attention_width": 8, "layer_width": 16}
 PAPER = ("rnn", "lstm", "gru", "gru-dt", "gru-d", "gru-ode", "ode-rnn", "latent-ode", "augmented-ode", "ace-node")
 # LEAP but for its penalty: the same programs again, so it is asked in the slow tests.
-ALL = [pytest.param(name, marks=pytest.mark.slow) if name == "leap:restart" else name for name in MODELS]
+SLOW = {"leap:restart", "ages+latent-ode", "ages+ace-node", "ages+leap"}  # the same programs as others, and a layer
+ALL = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MODELS]
 
 
 def small(name: str, **more) -> dict:
@@ -50,6 +51,7 @@ def test_the_papers_thirteen_and_its_ablations_are_there():
         "leap+:gru-ode",
         "leap:restart",
         *(f"layers+{of}" for of in ("gru-ode", "ode-rnn", "ncde")),
+        *(f"ages+{of}" for of in ("gru", "latent-ode", "ace-node", "leap")),
     }
 
 

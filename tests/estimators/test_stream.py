@@ -74,7 +74,7 @@ def prefixes(series, sample: int):
     ],
 )
 def test_equals_batch_at_every_prefix(data, model, recipe):
-    fitted = untrained(data, model, recipe, **({"causal": True, "knots": 7} if model == "leap+" else {}))
+    fitted = untrained(data, model, recipe, **({"causal": True, "knots": 7, "ages": True} if model == "leap+" else {}))
     for sample in (0, 5):
         scaled = fitted.preprocessor.scaler.apply(without_empty_rows(prefixes(data, sample)))
         obs = pad(scaled, LENGTH)

@@ -29,7 +29,7 @@ CLOSE = {"atol": 2e-5, "rtol": 1e-4}
 ALL = [
     pytest.param(name, marks=pytest.mark.slow) if name == "leap:restart" else name
     for name in MODELS
-    if not name.startswith("layers+")
+    if not name.startswith(("layers+", "ages+"))
 ]
 
 

@@ -215,7 +215,8 @@ class Estimator(LooksInside, BaseEstimator):
         if isinstance(self.training, TrainConfig):
             return given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
-        suited = auto.model_options(self.model, *shape, task=self.task, interpolation=recipe.interpolation)
+        about = {"task": self.task, "interpolation": recipe.interpolation, "holes": float(np.isnan(series.values).mean())}
+        suited = auto.model_options(self.model, *shape, **about)
         return {**suited, **given}
 
     def _config(self, samples: int) -> TrainConfig:

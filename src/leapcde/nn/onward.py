@@ -88,7 +88,7 @@ class Onward(eqx.Module):
 def with_target(batch: Batch, ahead: tuple[float, ...]):
     """Times, values and mask of all rows, hidden ones too, and behind them of those that are to be forecast."""
     obs, hidden, join = batch.obs, batch.hidden, lambda a, b: jnp.concatenate([a, b], 1)
-    values, mask = (obs.values, obs.mask) if hidden is None else (hidden.values, obs.mask + hidden.mask)
+    values, mask = obs.values if hidden is None else hidden.values, batch.made
     known = ~jnp.isnan(obs.target)
     values = join(values, jnp.where(known, obs.target, 0.0))
     return (

@@ -68,6 +68,11 @@ class Batch(NamedTuple):
         """X(0), with the static features behind it: what initial values are made of."""
         return jnp.concatenate([self.X.values[:, 0], self.obs.static], -1)
 
+    @property
+    def made(self):
+        """(batch, length, channels): 1 where an observation was made, whether or not a training step hides what it was."""
+        return self.obs.mask if self.hidden is None else self.obs.mask + self.hidden.mask
+
     def take(self, index) -> Batch:
         """The samples of this index."""
         return jax.tree.map(lambda array: array[index], self)
