@@ -9,7 +9,7 @@ ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 # thirds of it. `make test-slow` and users have the default one.
 QUICK := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1" OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-faults lint coverage bench bench-scaling numbers docs clean
+.PHONY: help demo test test-slow test-faults lint coverage bench bench-scaling numbers hashes docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -54,6 +54,11 @@ numbers: .venv/.dev ## write the records of results/ into README, docs and the r
 	$(BIN)/python -m leapcde_paper.figures.time_picture
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
+
+# All files of each version, so that it holds on every platform; torch, which only benchmarks need, has files of its own on many.
+hashes: .venv/.dev constraints.txt ## write requirements-hashed.txt: the pinned versions with the SHA-256 of their files
+	$(BIN)/python -m pip install --quiet uv
+	grep -v '^torch' constraints.txt | $(BIN)/python -m uv pip compile - --quiet --generate-hashes --no-emit-index-url --no-header --no-annotate --no-deps --python-version 3.11.7 --output-file requirements-hashed.txt
 
 docs: .venv/.dev ## the guide and the API reference as pages in site/
 	$(BIN)/python -m mkdocs build --strict

@@ -15,7 +15,8 @@ from leapcde.models.base import Spec
 from leapcde.models.leap import Leap
 from leapcde.models.registry import build
 from leapcde.nn.losses import cross_entropy
-from leapcde.paths.batch import Batch, Recipe, make_buckets
+from leapcde.paths.batch import Batch, Recipe
+from leapcde.paths.ragged import make_buckets
 from leapcde.solve.runge_kutta import TABLEAUX
 from leapcde.solve.trace import draw_probe
 from leapcde.training.augment import Augment

@@ -81,6 +81,16 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code):
     assert set(ran.stdout.split()) <= NEEDED_BY[code]
 
 
+def test_hashes_are_of_the_pinned_versions():
+    """`make hashes` writes them; torch, which only benchmarks need, is left out."""
+    text = (ROOT / "requirements-hashed.txt").read_text()
+    found = [entry.split() for entry in re.sub(r"\\\n", " ", text).splitlines() if not entry.startswith("#")]
+    assert all(len(hashes) and all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes) for _, *hashes in found)
+    plain = lambda line: line.lower().replace("_", "-")
+    pinned = {plain(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("torch")}
+    assert {plain(name) for name, *_ in found} == pinned and "://" not in text
+
+
 WITHOUT_EXTRAS = """
 import sys
 class Missing:

@@ -20,7 +20,8 @@ from leapcde.baselines.tabular import PENALTIES
 from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
 from leapcde.errors import need
-from leapcde.paths.batch import Bucket, Recipe
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import Bucket
 from leapcde.training.preprocess import Preprocessor
 
 PLAIN = ("class-prior", "last-value")  # as the library has them
@@ -109,13 +110,12 @@ def _minirocket(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
 
 def _interpolated(buckets: list[Bucket], points: int) -> np.ndarray:
     """The path X of each sample on an even grid from its start to its end: (sample, channel, point)."""
-    order = np.argsort(np.concatenate([bucket.samples for bucket in buckets]))
-    parts = []
-    for bucket in buckets:
-        obs = bucket.batch.obs
+    parts, places = [], []
+    for samples, (obs, X, _) in (part for bucket in buckets for part in bucket.batches()):
         t = obs.times[:, -1:] * jnp.linspace(0.0, 1.0, points)
-        parts.append(np.asarray(bucket.batch.X.evaluate(t))[..., -obs.values.shape[-1] :])
-    return np.concatenate(parts)[order].swapaxes(1, 2).astype(np.float32)
+        parts.append(np.asarray(X.evaluate(t))[..., -obs.values.shape[-1] :])
+        places.append(samples)
+    return np.concatenate(parts)[np.argsort(np.concatenate(places))].swapaxes(1, 2).astype(np.float32)
 
 
 def _of_parts(answer: Callable[[Series], np.ndarray], data: Dataset) -> Raw:

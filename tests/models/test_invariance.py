@@ -16,8 +16,9 @@ from conftest import awake
 from leapcde.data.read import as_series
 from leapcde.datasets.registry import load
 from leapcde.models.registry import MODELS, build, options_of
-from leapcde.paths.batch import Recipe, make_buckets
+from leapcde.paths.batch import Recipe
 from leapcde.paths.path import join_linear
+from leapcde.paths.ragged import make_buckets
 from leapcde.solve.integrate import solve
 from leapcde.solve.solver import Solver
 from leapcde.training.fitted import FittedModel

@@ -20,7 +20,8 @@ from leapcde.errors import InputError
 from leapcde.models.base import Spec
 from leapcde.models.registry import build
 from leapcde.nn.fields import FEW_COLUMNS, drive
-from leapcde.paths.batch import Recipe, make_buckets
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import make_buckets
 from leapcde.training.config import TrainConfig
 from leapcde.training.devices import meet_others
 from leapcde.training.fitted import train_model

@@ -5,7 +5,7 @@ piece by piece: NCDE carries z, LEAP carries the encoder's e and runs its decode
 asked. Models that go from row to row (the recurrent ones, ODE-RNN) read no path and carry their state. What is carried,
 and why a model cannot be streamed, it says itself (`Streamable`, `streaming_problem`). A row at which
 nothing was observed only counts while it is the last one, as in `without_empty_rows`; it is therefore kept
-aside, and forgotten when the next row comes.
+aside, and forgotten when the next row comes. (Not where each row has a target of its own: there it counts like others.)
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from leapcde.paths.batch import Batch
 from leapcde.paths.interpolation import interpolation_of
 from leapcde.paths.streaming import Grown, begin_path, extend_path
 from leapcde.training.fitted import Fitted, FittedModel
-from leapcde.training.metrics import softmax
 from leapcde.training.preprocess import Preprocessor
 
 
@@ -62,14 +61,18 @@ class Stream(ABC):
         return self
 
     def predict(self) -> Any:
-        """The label, number, or future values (step, channel), from what was pushed so far."""
+        """The label, number, risk, or future values (step, channel), from what was pushed so far."""
         return self.fitted.preprocessor.decode(self.raw())[0]
 
     def predict_proba(self) -> np.ndarray:
-        """The probability of each class, in the order of the classes."""
-        if self.fitted.preprocessor.task != "classification":
-            raise InputError(f"probabilities exist for classification only; this model does {self.fitted.preprocessor.task}")
-        return softmax(self.raw().astype(np.float64))[0]
+        """The probability of each class, in the order of the classes, or of each label."""
+        return self.fitted.preprocessor.probability(self.raw())[0]
+
+    def predict_survival_function(self, times: Any) -> np.ndarray:
+        """How probable it is that the event has not come so long after the last row: one number for each time."""
+        if (bins := self.fitted.preprocessor.bins) is None:
+            raise InputError(f"survival is about times to an event; this model does {self.fitted.preprocessor.task}")
+        return bins.survival(self.raw(), np.atleast_1d(np.asarray(times, float)))[0]
 
     def raw(self) -> np.ndarray:
         """What the model says before it is decoded, with a leading axis of one."""
@@ -157,12 +160,11 @@ class CarriedStream(Stream):
         scaled = preprocessor.scaler.scale(values[None])
         mask = ~np.isnan(scaled)
         since = np.array([[(time - self.start) / preprocessor.scaler.time_unit]], np.float32)
-        row = np.concatenate(
-            [since, np.where(mask, scaled, 0), mask], 1, dtype=np.float32
-        )  # one array is sent faster than three
+        # One array is sent faster than three.
+        row = np.concatenate([since, np.where(mask, scaled, 0), mask], 1, dtype=np.float32)
         if self.first is None:
             self.first, self.carry = _begin(self.form, self.arrays, row, _scaled_static(preprocessor, self.static))
-        elif mask.any():
+        elif mask.any() or preprocessor.spec.each_row:  # where each row has its answer, each counts
             self.carry, self.waiting = _push(self.form, self.arrays, self.first, self.carry, row), None
         else:
             self.waiting = row
