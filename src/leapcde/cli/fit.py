@@ -148,7 +148,7 @@ def fit(
     What you do not set is chosen from the data's shape; the run folder holds every choice, and the table of the race.
 
     70 % of the data trains, 15 % chooses the weights, 15 % tests: of forecasts the latest rows. Kill it whenever you like,
-    the same command goes on.
+    the same command goes on. On several machines: LEAPCDE_PROCESSES=ADDRESS:PORT,COUNT,INDEX, or auto on Slurm.
 
     Example: leapcde fit visits.csv --id patient --time hour --target sepsis --intensity
     """

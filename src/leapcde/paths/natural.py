@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from leapcde.paths.interpolation import Interpolation, register_interpolation
+from leapcde.paths.neighbours import observed_first
 from leapcde.paths.path import CubicPath, take_rows
 
 
@@ -25,8 +26,7 @@ class Natural(Interpolation):
 
 def _observed_points(times, values, mask):
     """Each channel's observed points moved to the front, the last one repeated behind: (clock, x), both (B, n, C)."""
-    order = jnp.argsort(mask <= 0, axis=1, stable=True)
-    count = mask.sum(1, keepdims=True).astype(jnp.int32)
+    order, count = observed_first(mask), mask.sum(1, keepdims=True).astype(jnp.int32)
     index = jnp.take_along_axis(order, jnp.minimum(jnp.arange(mask.shape[1])[None, :, None], jnp.maximum(count - 1, 0)), axis=1)
     clock = jnp.broadcast_to(times[..., None], values.shape)
     return jnp.take_along_axis(clock, index, axis=1), jnp.take_along_axis(values * (mask > 0), index, axis=1)

@@ -16,12 +16,30 @@ def around(obs: Padded, t, count: int, *, causal: bool):
     """
     find = lambda side: jax.vmap(lambda rows, t: jnp.searchsorted(rows, t, side=side))(obs.times, t)
     i, j = jnp.clip(find("right") - 1, 0), jnp.minimum(find("left"), obs.times.shape[1] - 1)
-    pick = lambda found, i: [jnp.take_along_axis(a, i[..., None, None], 1) for a in found]
-    sides = pick(latest(obs, count), i), pick(latest(obs, count, reverse=True), j)
-    s, x, there = (jnp.concatenate(parts, 2) for parts in zip(*sides, strict=True))
+    order, seen = observed_first(obs.mask), (obs.mask > 0).astype(jnp.int32)
+    total = jnp.cumsum(seen, 1)
+    at = lambda a, i: jnp.take_along_axis(a, i[..., None], 1)[:, :, None]
+    steps = jnp.arange(count)[:, None]
+    before, after = at(total, i) - 1 - steps, at(total - seen, j) + steps  # which of a channel's observations they are
+    which = jnp.concatenate([before, after], 2)
+    there = (which >= 0) & (which < total[:, None, -1:])
     if causal:
         there = there.at[:, :, count:].set(False)
+    flat = jnp.clip(which, 0, order.shape[1] - 1).reshape(len(t), -1, order.shape[2])
+    row = jnp.take_along_axis(order, flat, 1)
+    clock = jnp.broadcast_to(obs.times[..., None], obs.values.shape)
+    s, x = (jnp.where(there, jnp.take_along_axis(a, row, 1).reshape(which.shape), 0.0) for a in (clock, obs.values))
     return x, jnp.abs(t[:, :, None, None] - s), there
+
+
+def observed_first(mask):
+    """Rows of each channel, (batch, rows, channels): those where it was observed, in order, then the others.
+
+    Sorting numbers takes a quarter of the time of sorting indices by what they point to.
+    """
+    n = mask.shape[1]
+    row = jnp.arange(n, dtype=jnp.int32)[:, None]
+    return jnp.sort(jnp.where(mask > 0, row, row + n), axis=1) % n
 
 
 def latest(obs: Padded, count: int, *, reverse: bool = False):

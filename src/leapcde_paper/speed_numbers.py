@@ -1,0 +1,107 @@
+"""Tables of docs/speed.md, and README's, from the records of benchmarks/ and from what trainings took."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from leapcde_paper import paper_numbers as paper
+from leapcde_paper.figures.time_picture import seconds_until
+from leapcde_paper.run.records import read_all
+from leapcde_paper.studies import PLUS, preset
+from leapcde_paper.tables.table import by_key, of_settings
+
+ROOT = Path(__file__).parents[2]  # this is of use in the source tree only
+
+
+def _bench_rows() -> list[dict[str, Any]]:
+    return json.loads((ROOT / "benchmarks" / "record.json").read_text())
+
+
+def bench() -> str:
+    """How many times faster a training step is than the peers', on one thread: a row a shape, a column a peer."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step" and row["threads"] == 1]
+    peers = list(dict.fromkeys(row["peer"] for row in steps if not row["peer"].startswith("ours")))
+    lines = [f"| shape | {' | '.join(peers)} |", f"|---|{'---:|' * len(peers)}"]
+    for shape in dict.fromkeys(row["shape"] for row in steps):
+        found = {row["peer"]: f"{row['ratio']:.1f} ×" for row in steps if row["shape"] == shape}
+        lines.append(f"| {shape} | {' | '.join(found.get(peer, '') for peer in peers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def instead() -> str:
+    """How many times longer a training step of other models takes, of the same size and on the same rows, on one thread."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step of another model" and row["threads"] == 1]
+    peers = list(dict.fromkeys(row["peer"] for row in steps))
+    lines = [f"| ours | shape | {' | '.join(peers)} |", f"|---|---|{'---:|' * len(peers)}"]
+    for model, shape in dict.fromkeys((row["model"], row["shape"]) for row in steps):
+        found = {row["peer"]: f"{row['ratio']:.1f} ×" for row in steps if (row["model"], row["shape"]) == (model, shape)}
+        lines.append(f"| {model} | {shape} | {' | '.join(found.get(peer, '') for peer in peers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def until() -> str:
+    """Processor seconds until validation data is classified so well, the first seed of each model: nothing was compiled yet."""
+    bars = {("character", "30 %"): (0.95, 0.98), ("speech", paper.SPEECH): (0.9, 0.93)}
+    there = {key: of_settings(preset(key[0], "standard"), by_key(read_all(ROOT / "results" / "standard"))) for key in bars}
+    titles = [f"{name} {bar}" for name, key in zip(("letters", "words"), bars, strict=True) for bar in bars[key]]
+    lines = [f"| model | {' | '.join(titles)} |", f"|---|{'---:|' * 4}"]
+    for row in (*paper.LABELS.values(), PLUS.label):
+        first = [there[key][row, key[1]][0] for key in bars]
+        found = [seconds_until(one, bar) for one, key in zip(first, bars, strict=True) for bar in bars[key]]
+        lines.append(f"| {row} | {' | '.join('–' if seconds is None else f'{seconds:.0f}' for seconds in found)} |")
+    return "\n".join(lines) + "\n"
+
+
+def latency() -> str:
+    """What one answer costs, in milliseconds, from the record of benchmarks/latency.py."""
+    kinds = ("lowest", "processor", "median")
+    lines = ["| model | `predict`, lowest | processor | median | `push`, lowest | processor | median |", f"|---|{'---:|' * 6}"]
+    for row in json.loads((ROOT / "benchmarks" / "latency.json").read_text())["rows"]:
+        cells = [f"{row[case][kind]:.2f}" if row[case] else "" for case in ("predict_ms", "push_ms") for kind in kinds]
+        lines.append(f"| {row['model']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def speed() -> str:
+    """The table of `bench` in one sentence."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step" and row["threads"] == 1]
+    found: dict[str, list[float]] = {}
+    for row in steps:
+        if not row["peer"].startswith("ours"):
+            found.setdefault(row["peer"], []).append(row["ratio"])
+    parts = [f"{min(ratios):.1f} to {max(ratios):.1f} times that of ours in {peer}" for peer, ratios in found.items()]
+    return f"A training step of the same model takes {', '.join(parts)} ([how it was measured](docs/speed.md)).\n"
+
+
+def bench_all() -> str:
+    """Training steps and predictions in the record of `make bench`."""
+    lines = ["| model, shape | case | threads | ours, s | peer | time against ours | quartiles | MB, ours and theirs |"]
+    lines.append("|---|---|---:|---:|---|---:|---:|---:|")
+    for row in _bench_rows():
+        if row["peer"] is None:
+            continue
+        low, high = row["spread"]
+        memory = f"{row['peak_mb']:.0f}, {row['peer_peak_mb']:.0f}" if "peak_mb" in row else ""
+        where = f"{row['model']}, {row['shape']} | {row['case']} | {row['threads']} | {row['ours_s']:.4f}"
+        lines.append(f"| {where} | {row['peer']} | {row['ratio']:.2f} × | {low:.2f} – {high:.2f} | {memory} |")
+    return "\n".join(lines) + "\n"
+
+
+def bench_single() -> str:
+    """What has no peer: compilation, one sample, and the share of the machine's matmul rate."""
+    rows = [row for row in _bench_rows() if row["peer"] is None]
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    lines = [f"| model, shape | threads | {' | '.join(cases)} |", f"|---|---:|{'---:|' * len(cases)}"]
+    for key in dict.fromkeys((row["model"], row["shape"], row["threads"]) for row in rows):
+        found = {row["case"]: row for row in rows if (row["model"], row["shape"], row["threads"]) == key}
+        cells = [_single(found.get(case)) for case in cases]
+        lines.append(f"| {key[0]}, {key[1]} | {key[2]} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _single(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    return f"{row['ours_s']:.{4 if row['ours_s'] < 0.1 else 1}f} s" if "ours_s" in row else f"{row['ratio']:.0%}"
