@@ -45,7 +45,8 @@ class Scaler:
         wild = _wild(series) if robust else {}
         tame = lambda: (_tamed(part.values, wild) for part in series.blocks())
         mean, std = _moments(tame)
-        s_mean, s_std = _moments(lambda: [series.static]) if series.static is not None else ((), ())
+        static = series.static
+        s_mean, s_std = ((), ()) if static is None else _moments(lambda: [static])
         low, high = _range(tame, wild, len(mean)) if wild else ((), ())
         return cls(mean, std, _typical_gap(series), s_mean, s_std, low, high)
 

@@ -234,7 +234,7 @@ class _Build:
                 done += len(table)
                 self.progress(total + done, 2 * total)
         if self.columns.categories is None and not self.columns.values:
-            note_categories(part, self.columns)
+            note_categories(known, self.columns)
 
     def _table(self, table: Any, ids: Any) -> Any:
         """A piece as a table, whose rows have the names of their files."""
