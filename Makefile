@@ -9,7 +9,7 @@ ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 # thirds of it. `make test-slow` and users have the default one.
 QUICK := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1" OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-faults lint coverage bench bench-scaling numbers docs clean
+.PHONY: help demo test test-slow test-faults lint coverage bench bench-scaling numbers hashes docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -33,7 +33,7 @@ demo: .venv/.demo ## train LEAP+ on the bundled data, write leapcde-demo/report.
 test: lint ## linters, types, import contracts, and all tests but the slow ones
 	$(QUICK) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-slow: .venv/.dev ## minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)
+test-slow: .venv/.bench ## minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow --durations=0
 
 test-faults: .venv/.dev ## kills, full disks and odd input for two hours; goes on with results/faults.json
@@ -51,8 +51,14 @@ coverage: .venv/.dev ## all tests but the slow ones, and the lines that none of 
 numbers: .venv/.dev ## write the records of results/ into README, docs and the report
 	$(BIN)/python -m leapcde_paper.docs_numbers
 	$(BIN)/python -m leapcde_paper.figures.readme_picture
+	$(BIN)/python -m leapcde_paper.figures.time_picture
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
+
+# All files of each version, so that it holds on every platform; torch, which only benchmarks need, has files of its own on many.
+hashes: .venv/.dev constraints.txt ## write requirements-hashed.txt: the pinned versions with the SHA-256 of their files
+	$(BIN)/python -m pip install --quiet uv
+	grep -v '^torch' constraints.txt | $(BIN)/python -m uv pip compile - --quiet --generate-hashes --no-emit-index-url --no-header --no-annotate --no-deps --python-version 3.11.7 --output-file requirements-hashed.txt
 
 docs: .venv/.dev ## the guide and the API reference as pages in site/
 	$(BIN)/python -m mkdocs build --strict

@@ -58,6 +58,31 @@ def atomic(path: Path, *, older: Path | None = None) -> Iterator[Path]:
             temporary.unlink()
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Work in a folder that no other process works in; the claim ends with the process, however that ends.
+
+    It is a lock on the folder itself, so that nothing is left behind. Where there are no locks, nobody is kept out.
+    """
+    handle = None
+    try:
+        with suppress(ImportError, PermissionError, NotADirectoryError):
+            import fcntl
+
+            handle = os.open(folder, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)  # pyright: ignore[reportArgumentType]
+        raise InputError(f"another process is at work in {folder}; wait for it, or give another --out") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
 def write_text(path: Path, text: str) -> None:
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -230,7 +230,7 @@ def compare(
 
     if not is_name(data):
         columns = (id, time, target, values, static, None)
-        asked = file_request([Path(data)], *columns, horizon, window, task, drop, time_format)
+        asked = file_request([Path(data)], columns, horizon, window, task, drop, time_format)
         given = {"epochs": epochs, "learning_rate": learning_rate}
         chosen = names(models) or FILE_MODELS
         return _compare_file(asked, out, chosen, seeds or 1, given, quiet=quiet, as_json=as_json)

@@ -12,9 +12,10 @@ from typing import Any
 
 from leapcde_paper import paper_numbers as paper
 from leapcde_paper.baselines import is_baseline
+from leapcde_paper.figures.time_picture import seconds_until
 from leapcde_paper.reproduce import grid_of
 from leapcde_paper.run.records import read_all
-from leapcde_paper.studies import BASELINES, STUDIES, preset
+from leapcde_paper.studies import BASELINES, PLUS, STUDIES, preset
 from leapcde_paper.tables import render
 from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_settings, score, spread, table
 from leapcde_paper.tune import best_trial, by_model, read_trials, worst_trial
@@ -300,6 +301,40 @@ def speed() -> str:
     return f"A training step of the same model takes {', '.join(parts)} ([how it was measured](docs/speed.md)).\n"
 
 
+def instead() -> str:
+    """How many times longer a training step of other models takes, of the same size and on the same rows, on one thread."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step of another model" and row["threads"] == 1]
+    peers = list(dict.fromkeys(row["peer"] for row in steps))
+    lines = [f"| ours | shape | {' | '.join(peers)} |", f"|---|---|{'---:|' * len(peers)}"]
+    for model, shape in dict.fromkeys((row["model"], row["shape"]) for row in steps):
+        found = {row["peer"]: f"{row['ratio']:.1f} ×" for row in steps if (row["model"], row["shape"]) == (model, shape)}
+        lines.append(f"| {model} | {shape} | {' | '.join(found.get(peer, '') for peer in peers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def until() -> str:
+    """Processor seconds until validation data is classified so well, the first seed of each model: nothing was compiled yet."""
+    bars = {("character", "30 %"): (0.95, 0.98), ("speech", paper.SPEECH): (0.9, 0.93)}
+    there = {key: of_settings(preset(key[0], "standard"), by_key(read_all(STANDARD))) for key in bars}
+    titles = [f"{name} {bar}" for name, key in zip(("letters", "words"), bars, strict=True) for bar in bars[key]]
+    lines = [f"| model | {' | '.join(titles)} |", f"|---|{'---:|' * 4}"]
+    for row in (*paper.LABELS.values(), PLUS.label):
+        first = [there[key][row, key[1]][0] for key in bars]
+        found = [seconds_until(one, bar) for one, key in zip(first, bars, strict=True) for bar in bars[key]]
+        lines.append(f"| {row} | {' | '.join('–' if seconds is None else f'{seconds:.0f}' for seconds in found)} |")
+    return "\n".join(lines) + "\n"
+
+
+def latency() -> str:
+    """What one answer costs, in milliseconds, from the record of benchmarks/latency.py."""
+    kinds = ("lowest", "processor", "median")
+    lines = ["| model | `predict`, lowest | processor | median | `push`, lowest | processor | median |", f"|---|{'---:|' * 6}"]
+    for row in json.loads((ROOT / "benchmarks" / "latency.json").read_text())["rows"]:
+        cells = [f"{row[case][kind]:.2f}" if row[case] else "" for case in ("predict_ms", "push_ms") for kind in kinds]
+        lines.append(f"| {row['model']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def bench_all() -> str:
     """Training steps and predictions in the record of `make bench`."""
     lines = ["| model, shape | case | threads | ours, s | peer | time against ours | quartiles | MB, ours and theirs |"]
@@ -383,6 +418,9 @@ TABLES = {
     "bench": bench,
     "speed": speed,
     "bench-all": bench_all,
+    "instead": instead,
+    "latency": latency,
+    "until": until,
     "bench-single": bench_single,
     "scaling": scaling,
     "decoder": decoder,

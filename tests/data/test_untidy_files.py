@@ -104,6 +104,14 @@ def test_ids_are_not_read_by_chunks(tmp_path):
     assert len(found) == 2_001 == len(set(ids)) and set(map(str, np.asarray(found.ids))) == set(ids)
 
 
+def test_groups_are_not_read_by_chunks(tmp_path):
+    """A group that is 7 in one part of a file and 007 in another would be on both sides of a split."""
+    groups = [f"{i % 50:03d}" for i in range(60_000)]
+    groups[-5] = "A0"
+    text = "id,time,a,ward\n" + "".join(f"{i},0,1,{name}\n" for i, name in enumerate(groups))
+    assert set(read_table(put(tmp_path, text), COLUMNS)["ward"]) == set(groups)
+
+
 @given(st.lists(st.from_regex(r"[-+]?0{0,2}[0-9]{1,3}(\.[0-9])?|[A-C ]?[0-9]", fullmatch=True), min_size=1, max_size=8))
 def test_as_many_samples_as_ids(tmp_path_factory, ids):
     path = tmp_path_factory.mktemp("ids") / "a.csv"

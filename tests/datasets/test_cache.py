@@ -96,3 +96,21 @@ def test_big_files_are_hashed_once(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "BIG", 1)
     file.write_text("another")
     assert cache.digest(file, folder) != first
+
+
+def test_any_byte_of_a_prepared_file(tmp_path):
+    """Also of its description, which says what the arrays' bytes mean: noticed, or of no effect."""
+    cache.write(tmp_path / "a", {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "name": np.array(["a", "b"])}, {"n": 3})
+    whole = bytearray((tmp_path / "a").read_bytes())
+    told = lambda: [(k, a.dtype.str, a.shape, a.tolist()) for k, a in cache.read(tmp_path / "a")[0].items()]
+    good, noticed = (told(), cache.read(tmp_path / "a")[1]), 0
+    for place in range(len(whole)):
+        for mask in (0x01,):
+            whole[place] ^= mask
+            (tmp_path / "a").write_bytes(whole)
+            whole[place] ^= mask
+            try:
+                assert (told(), cache.read(tmp_path / "a")[1]) == good, place
+            except (ValueError, KeyError, TypeError, IndexError, OverflowError):
+                noticed += 1
+    assert noticed > 0.5 * len(whole)

@@ -325,6 +325,21 @@ def test_truncated_archives_leave_nothing(tmp_path, kind, keep):
     assert names(tmp_path) == [path.name]
 
 
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_folders_without_end(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    name = "a/" * 2000 + "f"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as made:
+            made.writestr(name, "x")
+    else:
+        with tarfile.open(path, "w") as made:
+            made.addfile(tarfile.TarInfo(name))
+    with pytest.raises(InputError, match="2001 folders deep"):
+        archive.extract(path, tmp_path / "out")
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
 def test_extract_never_overwrites(tmp_path):
     path = make_zip(tmp_path / "a.zip", "a")
     archive.extract(path, tmp_path / "out")

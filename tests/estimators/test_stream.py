@@ -98,12 +98,12 @@ def test_state_has_one_shape_and_one_compilation(data):
     live = stream.open_stream(untrained(data, "leap"), static=[0.0, 0.0])
     live.push(0, [1.0, 2.0, 3.0]).push(1, [1.0, 2.0, 3.0]).predict()
     shapes = jax.tree.map(np.shape, live.carry)
-    compiled = stream._push._cached._cache_size(), stream._read._cached._cache_size()
+    compiled = stream._push._cache_size(), stream._read._cache_size()
     for t in range(2, 300):
         live.push(t, [np.sin(t), np.nan, t % 7])
     live.predict()
     assert jax.tree.map(np.shape, live.carry) == shapes
-    assert (stream._push._cached._cache_size(), stream._read._cached._cache_size()) == compiled
+    assert (stream._push._cache_size(), stream._read._cache_size()) == compiled
 
 
 def test_regression_dates_and_mistakes(data):

@@ -1,6 +1,7 @@
-"""`make test-faults`: kills, full disks, flipped bytes and odd input, for so many minutes; what happened goes to a report.
+"""`make test-faults`: kills, full disks, two processes at once, limits of memory, odd input and endless streams.
 
-Rounds are numbered, and each is a function of the seed and its number. A report that is there is gone on with.
+Rounds are numbered, and each is a function of the seed and its number. A report that is there is gone on with; a short
+piece (`--minutes 5`) is as good as a part of a long one. `tests/faults/page.py` writes the report into docs/faults.md.
 """
 
 from __future__ import annotations
@@ -9,112 +10,194 @@ import argparse
 import json
 import os
 import random
-import signal
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
+from disk import full_at, full_scenarios, too_little_memory, two_at_once
+from kills import GRU, Scenario, killed_until_done, scenarios, table
+from server import command, run, warm
+from targets import TARGETS
 
 HERE = Path(__file__).parent
-FIT = ["--id", "id", "--time", "t", "--target", "y", "--model", "gru", "-o", "hidden=4", "--epochs", "12", "--batch-size", "8"]
-# A run of the command line in which the n-th write to the disk fails; it says whether there were so many.
-FULL = """
-import os, sys
-left = int(sys.argv.pop(1))
-def failing(name):
-    real = getattr(os, name)
-    def call(*args, **how):
-        global left
-        left -= 1
-        if left == 0:
-            raise OSError(28, "No space left on device")
-        return real(*args, **how)
-    setattr(os, name, call)
-failing("fsync"), failing("replace")
-from leapcde.cli.main import main
-try:
-    main()
-finally:
-    print("reached" if left <= 0 else "past the end", file=sys.stderr)
-"""
+# How often a round has each of them, one in so many; kills of whole runs are in every round.
+EVERY = {"full": 1, "odd": 2, "two": 6, "memory": 6, "pools": 8, "hypothesis": 24, "pushes": 1000}
+SHARES = {"fit": 4, "fit of an ensemble, --final": 3, "race": 1, "tune": 2, "sweep": 4}  # of kills
+# Odd inputs of a target at a time, more of those that cost less.
+PIECES = {"table": 400, "array": 4000, "stream": 400, "archive": 2000, "model": 4000, "header": 50}
+PIECES |= {"settings": 500, "arguments": 300}
+POOLS = ("loky", "parent", "dask")
 
 
-def table(path: Path) -> Path:
-    rng, rows = np.random.default_rng(0), 60 * 6
-    label = np.repeat(np.arange(60) % 2, 6)
-    cells = {"id": np.repeat(np.arange(60), 6), "t": np.tile(np.arange(6), 60), "a": rng.normal(size=rows) + label, "y": label}
-    pd.DataFrame(cells).to_csv(path, index=False)
-    return path
+class Campaign:
+    """One report as it grows."""
+
+    def __init__(self, report: Path, state: Path, seed: int):
+        self.path, self.state, self.seed = report, state, seed
+        self.report: dict[str, Any] = json.loads(report.read_text()) if report.exists() else {"seed": seed, "round": 0}
+        self.place, self.began = state / f"work-{os.getpid()}", time.monotonic()
+        self.before = self.report.get("minutes", 0.0)
+        data = state / "a.csv"
+        self.data = data if data.exists() else table(data)
+        self.whole = {one.name: one for one in scenarios(data)}
+        self.short: dict[str, Scenario] = {}
+
+    def part(self, *names: str) -> Any:
+        found = self.report
+        for name in names:
+            found = found.setdefault(name, {})
+        return found
+
+    def ready(self, one: Scenario, kind: str) -> Scenario:
+        """A scenario that knows what comes out of it."""
+        if not one.expected:
+            name = re.sub(r"\W+", "-", f"{kind}-{one.name}")
+            one.undisturbed(self.place / "whole", self.state / f"{name}.json")
+        return one
+
+    def wrong(self, problems: list[str]) -> None:
+        """Kept in full for who mends them; the report counts them."""
+        self.report["defects"] = self.report.get("defects", 0) + len(problems)
+        with (self.state / "defects.txt").open("a") as file:
+            file.writelines(f"{problem}\n----\n" for problem in problems)
+
+    def write(self) -> None:
+        self.report["minutes"] = round(self.before + (time.monotonic() - self.began) / 60, 1)
+        self.path.write_text(json.dumps(self.report, indent=2) + "\n")
+
+    def round(self, only: list[str]) -> None:
+        number = self.report["round"] = self.report["round"] + 1
+        rng = random.Random(f"{self.seed} {number}")
+        for name, step in STEPS.items():
+            if (name in only or (not only and number % EVERY.get(name, 1) == 0)) and (only or name != "pushes"):
+                step(self, rng, number)
+                self.write()
 
 
-def leapcde(*args: Any, script: list[str] | None = None) -> list[str]:
-    return [sys.executable, *(script or ["-m", "leapcde"]), *map(str, args)]
+def add(into: dict[str, Any], found: Counter | dict[str, Any]) -> None:
+    for key, value in found.items():
+        into[key] = into.get(key, 0) + value
 
 
-def outcome(folder: Path) -> dict[str, Any]:
-    """What must be equal, however often a run was killed: its numbers and its weights."""
-    result = json.loads((folder / "result.json").read_text())
-    weights = (folder / "model.safetensors").read_bytes()
-    return {"metrics": result["metrics"], "weights": hash(weights), "left": sorted(p.name for p in folder.glob(".*.tmp"))}
+def kills(campaign: Campaign, rng: random.Random, number: int) -> None:
+    name = rng.choices(list(SHARES), list(SHARES.values()))[0]
+    one = campaign.ready(campaign.whole[name], "kills")
+    one.found.clear()
+    campaign.wrong(killed_until_done(one, campaign.place / f"kills-{number}", rng))
+    add(campaign.part("kills", name), one.found)
 
 
-def whole(data: Path, folder: Path) -> dict[str, Any]:
-    subprocess.run(leapcde("fit", data, *FIT, "--out", folder), check=True, capture_output=True)
-    return outcome(folder)
+def trained(campaign: Campaign) -> Path:
+    """A finished run, for what needs one."""
+    folder = campaign.state / "trained"
+    if not (folder / "result.json").exists():
+        end = run(command("fit", campaign.data, *GRU, "--epochs", 2, "--out", folder), folder)
+        assert end.code == 0, end.said
+    return folder
 
 
-def kills(data: Path, folder: Path, expected: dict[str, Any], rng: random.Random, found: dict[str, int]) -> None:
-    """One run, killed at random moments until it gets through."""
-    for _ in range(20):
-        process = subprocess.Popen(
-            leapcde("fit", data, *FIT, "--out", folder), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
-        )
-        try:
-            _, said = process.communicate(timeout=rng.uniform(3.0, 9.0))
-            break
-        except subprocess.TimeoutExpired:
-            which = rng.choice([signal.SIGKILL, signal.SIGTERM])
-            process.send_signal(which)
-            _, said = process.communicate()
-            found[which.name] = found.get(which.name, 0) + 1
-            in_training = "in training" if (folder / "training.safetensors").exists() else "before training"
-            found[in_training] = found.get(in_training, 0) + 1
-            found["tracebacks"] = found.get("tracebacks", 0) + (b"Traceback" in said)
-    else:
-        subprocess.run(leapcde("fit", data, *FIT, "--out", folder), check=True, capture_output=True)
-    same = outcome(folder) == expected
-    found["equal" if same else "unequal"] = found.get("equal" if same else "unequal", 0) + 1
+def shorts(campaign: Campaign) -> dict[str, Scenario]:
+    if not campaign.short:
+        campaign.short = {one.name: one for one in full_scenarios(campaign.data, trained(campaign))}
+    return campaign.short
 
 
-def full_disk(data: Path, folder: Path, expected: dict[str, Any], number: int, found: dict[str, int]) -> bool:
-    """One run in which a write fails, and the same command again; False when there are no more writes to fail."""
-    script = leapcde(number, "fit", data, *FIT, "--out", folder, script=["-c", FULL])
-    done = subprocess.run(script, capture_output=True, text=True)
-    if "past the end" in done.stderr:
-        return False
-    clean = done.returncode == 2 and "Traceback" not in done.stderr
-    found["one message" if clean else "no message"] = found.get("one message" if clean else "no message", 0) + 1
-    subprocess.run(leapcde("fit", data, *FIT, "--out", folder), check=True, capture_output=True)
-    same = outcome(folder) == expected
-    found["equal" if same else "unequal"] = found.get("equal" if same else "unequal", 0) + 1
-    return True
+def full(campaign: Campaign, rng: random.Random, number: int) -> None:
+    """The next write of the next scenario that has one left."""
+    for name, one in shorts(campaign).items():
+        part = campaign.part("full disk", name)
+        if "writes of a run" in part:
+            continue
+        write, found = part.get("writes that failed", 0) + 1, Counter()
+        there, wrong = full_at(campaign.ready(one, "full"), campaign.place / "full", write, found)
+        campaign.wrong(wrong)
+        add(part, found)
+        if not there:
+            part["writes of a run"] = write - 1
+        return
 
 
-def odd_input(seed: int, found: dict[str, int]) -> None:
-    """Every property of `one_message.py`, with other examples each time."""
-    script = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}"]
-    done = subprocess.run(
-        [*script, HERE / "one_message.py"], env={**os.environ, "LEAPCDE_EXAMPLES": "5"}, capture_output=True, text=True
-    )
-    found["rounds"] = found.get("rounds", 0) + 1
-    found["rounds with another exception"] = found.get("rounds with another exception", 0) + (done.returncode != 0)
+def two(campaign: Campaign, rng: random.Random, number: int) -> None:
+    name = rng.choice(["fit", "tune", "sweep"])
+    found = Counter()
+    one = campaign.ready(shorts(campaign)[name], "full")
+    campaign.wrong(two_at_once(one, campaign.place / f"two-{number}", rng, found))
+    add(campaign.part("two processes", name), found)
+
+
+def memory(campaign: Campaign, rng: random.Random, number: int) -> None:
+    found, one = Counter(), campaign.ready(shorts(campaign)["fit"], "full")
+    campaign.wrong(too_little_memory(one, campaign.place / f"memory-{number}", rng.choice([25, 50, 100, 200, 400, 800]), found))
+    add(campaign.part("limits of memory"), found)
+
+
+def script(*args: Any, seconds: float = 600.0) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent), *sys.path])}
+    return subprocess.run([sys.executable, *map(str, args)], env=env, capture_output=True, text=True, timeout=seconds)
+
+
+def odd(campaign: Campaign, rng: random.Random, number: int) -> None:
+    """A piece of one target after the other, in turns by mutation and guided by coverage."""
+    turn = sum(of.get("pieces", 0) for of in campaign.part("odd input").values())
+    name = list(TARGETS)[turn % len(TARGETS)]
+    part, count = campaign.part("odd input", name), PIECES[name]
+    add(part, {"pieces": 1})
+    done = script(HERE / "fuzz.py", name, count, number)
     if done.returncode:
-        print(done.stdout[-4000:])
+        return campaign.wrong([f"fuzz.py {name} {count} {number}: {done.stderr[-1500:]}"])
+    found = json.loads(done.stdout.splitlines()[-1])
+    campaign.wrong(found.pop("wrong"))
+    add(part, found)
+    if guided := script(HERE / "fuzz.py", name, count, number, "guided"):
+        if "No module named 'atheris'" in guided.stderr:
+            return None
+        if guided.returncode:
+            campaign.wrong([f"fuzz.py {name} {count} {number} guided: {guided.stderr[-2500:]}"])
+        else:
+            add(part, {"inputs guided by coverage": count})
+    return None
+
+
+def hypothesis(campaign: Campaign, rng: random.Random, number: int) -> None:
+    """Every property of `one_message.py`, with other examples each time."""
+    options = ["--noconftest", "-q", "-p", "no:cacheprovider", f"--hypothesis-seed={number}", "--hypothesis-show-statistics"]
+    os.environ["LEAPCDE_EXAMPLES"] = "3"
+    done = script("-m", "pytest", *options, HERE / "one_message.py")
+    passing = sum(map(int, re.findall(r"(\d+) passing examples", done.stdout)))
+    add(campaign.part("odd input", "Python calls (Hypothesis)"), {"inputs": passing})
+    campaign.wrong([done.stdout[-3000:]] if done.returncode else [])
+
+
+def pools(campaign: Campaign, rng: random.Random, number: int) -> None:
+    kind = POOLS[number // EVERY["pools"] % len(POOLS)]
+    done = script(HERE / "pools.py", kind, number)
+    if done.returncode:
+        return campaign.wrong([f"pools.py {kind} {number}: {done.stderr[-2000:]}"])
+    found = json.loads(done.stdout.splitlines()[-1])
+    wrong, part = found.pop("wrong"), campaign.part("kills", f"sweep: {kind}")
+    campaign.wrong([f"pools.py {kind} {number}: {what}" for what in wrong])
+    life = max(part.get("longest life after it", 0.0), found.pop("longest life after it", 0.0))
+    add(part, {**found, "runs": 1, "runs with an equal end": int(not wrong)})
+    if kind == "parent":
+        part["longest life after it"] = life
+    return None
+
+
+def pushes(campaign: Campaign, rng: random.Random, number: int) -> None:
+    done = script(HERE / "pushes.py", 10**7, 540, seconds=1200)
+    assert done.returncode == 0, done.stderr[-2000:]
+    campaign.report["pushes"] = json.loads(done.stdout.splitlines()[-1])
+
+
+Step = Callable[[Campaign, random.Random, int], Any]
+STEPS: dict[str, Step] = {"kills": kills, "full": full, "two": two, "memory": memory, "odd": odd}
+STEPS |= {"hypothesis": hypothesis, "pools": pools, "pushes": pushes}
 
 
 def main() -> None:
@@ -122,27 +205,18 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=110.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=Path, default=Path("results") / "faults.json")
+    parser.add_argument("--only", nargs="*", default=[], choices=list(STEPS), help="only these, in every round")
+    parser.add_argument(
+        "--state", type=Path, default=Path(tempfile.gettempdir()) / "leapcde-faults", help="kept from piece to piece"
+    )
     asked = parser.parse_args()
-    report = json.loads(asked.report.read_text()) if asked.report.exists() else {"minutes": 0.0, "round": 0, "seed": asked.seed}
-    part = {name: report.setdefault(name, {}) for name in ("kills of fits", "full disk at a write", "odd input")}
-    began, writes = time.monotonic(), True
-    with tempfile.TemporaryDirectory() as place:
-        data = table(Path(place) / "a.csv")
-        expected = whole(data, Path(place) / "whole")
-        while time.monotonic() - began < 60 * asked.minutes:
-            number = report["round"] = report["round"] + 1
-            kills(
-                data, Path(place) / f"kills-{number}", expected, random.Random(f"{asked.seed} {number}"), part["kills of fits"]
-            )
-            writes = writes and full_disk(data, Path(place) / f"full-{number}", expected, number, part["full disk at a write"])
-            if number % 10 == 1:
-                odd_input(asked.seed + number, part["odd input"])
-            spent = (time.monotonic() - began) / 60
-            asked.report.write_text(json.dumps({**report, "minutes": round(report["minutes"] + spent, 1)}, indent=2) + "\n")
-    wrong = [
-        f"{name}: {key}" for name, found in part.items() for key in ("unequal", "no message", "tracebacks") if found.get(key)
-    ]
-    sys.exit("; ".join(wrong) or 0)
+    asked.state.mkdir(exist_ok=True, parents=True)
+    os.environ["LEAPCDE_CACHE"] = str(asked.state / "cache")
+    warm()
+    campaign = Campaign(asked.report, asked.state.resolve(), asked.seed)
+    while time.monotonic() - campaign.began < 60 * asked.minutes:
+        campaign.round(asked.only)
+    sys.exit(f"{campaign.report['defects']} defects: {asked.state / 'defects.txt'}" if campaign.report.get("defects") else 0)
 
 
 if __name__ == "__main__":

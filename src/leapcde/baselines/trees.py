@@ -71,6 +71,21 @@ def forest_arrays(model: Any, classes: int = 0) -> Arrays:
     return {**found, "depth": np.array(max(tree.max_depth for tree in trees))}
 
 
+def check_trees(arrays: Arrays, inputs: int) -> None:
+    """Every way through stored trees must ask for one of the inputs and end at a node that is there; other arrays have nothing
+    to check.
+
+    >>> check_trees({"mean": np.zeros(3)}, 5)
+    """
+    if "left" not in arrays:
+        return
+    size = arrays["left"].shape[1]
+    inside = all(((nodes >= 0) & (nodes < size)).all() for nodes in (arrays["left"], arrays["right"]))
+    asked = ((arrays["feature"] >= 0) & (arrays["feature"] < inputs)).all()
+    if not inside or not asked or not 0 <= int(arrays["depth"]) <= size:
+        raise IndexError("trees that lead nowhere")
+
+
 def means(trees: Arrays, inputs: np.ndarray) -> np.ndarray:
     """What the trees of a forest say on average for each row of a table: (sample, class), or (sample, 1)."""
     block = max(1, BLOCK // len(trees["feature"]))

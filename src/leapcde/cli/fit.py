@@ -38,6 +38,7 @@ from leapcde.cli.options import (
     Seed,
     TimeLimit,
     command,
+    event_or_target,
     name_values,
     print_json,
     print_race,
@@ -69,6 +70,11 @@ TimeFormat = Annotated[
 Target = Annotated[
     str | None, typer.Option(help="Column to predict, one value a sample, or several; of forecasts, channels; comma-separated.")
 ]
+Event = Annotated[str | None, typer.Option(help="Column that is 1 where an event was seen and 0 where not; with --duration.")]
+Duration = Annotated[str | None, typer.Option(help="Column with the time from a sample's last row to its event or last look.")]
+TargetPer = Annotated[
+    str, typer.Option(help="sample, or row: the target changes within a sample, and every row has an answer of its own.")
+]
 Known = Annotated[str, typer.Option(help="Channels whose future is known when forecasts are asked for, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
 Static = Annotated[str, typer.Option(help="Static columns, comma-separated.")]
@@ -90,7 +96,10 @@ Split = Annotated[
         help="time (default for forecasts: the test comes last), sequence, random (default for all else), group:COLUMN."
     ),
 ]
-Task = Annotated[str | None, typer.Option(help="classification or regression, if the guess is wrong.")]
+Task = Annotated[
+    str | None,
+    typer.Option(help="classification or regression, if the guess is wrong; labels: several --target columns of yes and no."),
+]
 Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; nothing is chosen from the data.")]
 
 
@@ -103,6 +112,9 @@ def fit(
     time: Time = None,
     time_format: TimeFormat = None,
     target: Target = None,
+    event: Event = None,
+    duration: Duration = None,
+    target_per: TargetPer = "sample",
     values: Values = "",
     static: Static = "",
     weights: Weights = None,
@@ -142,8 +154,9 @@ def fit(
     """
     from leapcde.cli.source import first_load
 
+    target, task = event_or_target(event, duration, target, horizon, task)
     columns = (id, time, target, values, static, weights)
-    asked = file_request(files, *columns, horizon, window, task, drop, time_format, split, stride, known)
+    asked = file_request(files, columns, horizon, window, task, drop, time_format, split, stride, known, target_per)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
     params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
@@ -200,6 +213,7 @@ def train(
         settings = paper_settings(data, model, settings)
         params["interpolation"], class_weight = interpolation or "natural", class_weight or "none"
     request, loaded = first_load(asked, quiet=quiet or as_json)
+    params["target_per"] = "row" if loaded.train.per_row else None
     estimator = make_estimator(loaded.task, model, request, class_weight, **settings, **_given(params))
     folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
     train_run(estimator, loaded, request, folder, final=final, as_json=as_json)
@@ -250,7 +264,7 @@ def tune(
         asked = set_request(data, drop, data_dir, dataset_option)
     else:
         columns = (id, time, target, values, static, weights)
-        asked = file_request([Path(data)], *columns, horizon, window, task, drop, time_format, split, stride, known)
+        asked = file_request([Path(data)], columns, horizon, window, task, drop, time_format, split, stride, known)
     request, loaded = first_load(asked, quiet=quiet or as_json)
     estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
@@ -270,7 +284,7 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     """The estimator of a task that reads what the request names."""
     from leapcde.estimators.load import ESTIMATORS
 
-    if task == "classification":
+    if task in ("classification", "labels"):
         params["class_weight"] = None if class_weight == "none" else "balanced"
     if task == "forecasting" and request.horizon is not None:
         params |= {"horizon": request.horizon, "window": request.window, "stride": request.stride}
@@ -296,7 +310,7 @@ def train_run(
     if as_json:
         about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
         about |= {"split": data.options.get("split"), "coverage of 90 % intervals": result.coverage}
-        about |= {"final": final} | ({} if result.race is None else {"race": result.race})
+        about |= {"final": final, "growth": result.growth or None} | ({} if result.race is None else {"race": result.race})
         return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
     if "split" in data.options and request.columns is not None:
         typer.echo(f"split: {data.options['split']}")
@@ -305,7 +319,7 @@ def train_run(
     print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
     if result.coverage is not None:
         typer.echo(told_coverage(result.coverage))
-    for line in (result.ahead, FINAL if final else ""):
+    for line in (result.growth, result.ahead, FINAL if final else ""):
         if line:
             typer.echo(line)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")

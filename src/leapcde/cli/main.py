@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,8 @@ from leapcde.cli.options import (
 from leapcde.cli.plugins import add_commands
 from leapcde.errors import InputError, LeapError, LeapWarning
 
+NO_MEMORY = "there is not enough memory; try a smaller --batch-size, a shorter --window, a smaller model, or fewer columns"
+OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "bad_alloc", "can't start new thread")
 app = typer.Typer(
     help="Learnable paths in neural controlled differential equations, for irregular time series.",
     no_args_is_help=True,
@@ -68,6 +71,14 @@ def main() -> None:
         sys.exit(2)
     except OSError as error:  # a full disk, a folder that may not be read
         typer.echo(harmless(f"error: {error}"), err=True)
+        sys.exit(2)
+    except MemoryError as error:
+        typer.echo(harmless(f"error: {NO_MEMORY}" + (f" ({error})" if str(error) else "")), err=True)
+        sys.exit(2)
+    except RuntimeError as error:  # JAX's own is one, and its compiler says so in words only
+        if not any(word in str(error) for word in OUT_OF_MEMORY):
+            raise
+        typer.echo(f"error: {NO_MEMORY}", err=True)
         sys.exit(2)
 
 
@@ -109,7 +120,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Test a trained run again, on its own data or on newer, beside the baselines."""
-    from leapcde.estimators.run import baseline_metrics, open_run
+    from leapcde.estimators.run import baseline_metrics, judged, open_run
 
     if files:
         return _evaluate_files(run, files, plot, as_json)
@@ -119,7 +130,7 @@ def evaluate(
     fitted, data = _open(run, data_dir)
     _plot_reliability(fitted, data.test, plot)
     beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}
-    found = {"test": fitted.evaluate(data.test), **beside}
+    found = {"test": judged(fitted, data)["test"], **beside}
     return print_json(found) if as_json else print_metrics(found)
 
 
@@ -136,24 +147,28 @@ def predict(
     coverage: Annotated[
         float | None, typer.Option(help="Add intervals, or sets of classes, that hold the truth so often: 0.9.")
     ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers answer, part by part.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
     from leapcde.cli.source import read_new
+    from leapcde.estimators.cluster import answers_of, connected
     from leapcde.estimators.predictions import for_spreadsheets, predictions_table, write_predictions
-    from leapcde.estimators.run import open_run
+    from leapcde.estimators.run import MODEL, open_run
 
     request, estimator, _ = open_run(run)
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; predict in Python with leapcde.load")
     data = read_new(files, request.columns, with_target=False)
-    if out is None:
-        table = predictions_table(estimator, data, coverage=coverage)
-        if as_json:
-            return print_json({"predictions": table.to_dict("records")})
-        return typer.echo(harmless(for_spreadsheets(table).to_csv(index=False)), nl=False)
-    count = write_predictions(estimator, data, out, coverage=coverage)
+    with nullcontext() if cluster is None else connected(cluster) as client:
+        how = {"coverage": coverage, "outputs": None if client is None else answers_of(client, run / MODEL)}
+        if out is None:
+            table = predictions_table(estimator, data, **how)
+            if as_json:
+                return print_json({"predictions": table.to_dict("records")})
+            return typer.echo(harmless(for_spreadsheets(table).to_csv(index=False)), nl=False)
+        count = write_predictions(estimator, data, out, **how)
     if as_json:
         return print_json({"file": out, "count": count})
     if not quiet:
@@ -241,7 +256,7 @@ def _evaluate_files(run: Path, files: list[Path], plot: Path | None, as_json: bo
     from leapcde.cli.source import load_data, read_new
     from leapcde.estimators.run import evaluate_new, open_run, told_coverage
 
-    request, estimator, _ = open_run(run)
+    request, estimator, settings = open_run(run)
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; score newer data in Python")
     table = read_new(files, request.columns, with_target=True)
@@ -252,12 +267,15 @@ def _evaluate_files(run: Path, files: list[Path], plot: Path | None, as_json: bo
         data = None
     if plot is not None:
         _plot_reliability(estimator.fitted_, estimator._training_series(table, None), plot)
-    found, covered = evaluate_new(estimator, table, data)
+    found = evaluate_new(estimator, table, data, final=bool(settings["train"].get("final")))
     if as_json:
-        return print_json({**found, "coverage of 90 % intervals": covered})
-    print_metrics(found)
-    if covered is not None:
-        typer.echo(told_coverage(covered))
+        about = {"coverage of 90 % intervals": found.coverage, "seen": found.seen or None}
+        return print_json({**found.metrics, **about})
+    print_metrics(found.metrics)
+    for line in ("" if found.coverage is None else told_coverage(found.coverage), found.seen):
+        if line:
+            typer.echo(line)
+    return None
 
 
 def _open(run: Path, data_dir: Path | None):

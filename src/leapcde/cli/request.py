@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leapcde.cli.options import name_values, names
-from leapcde.errors import InputError, meant
+from leapcde.errors import InputError, choose, meant
 
 if TYPE_CHECKING:
     from leapcde.data.dataset import DataRequest
@@ -27,26 +27,13 @@ def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: l
 
 
 def file_request(
-    files,
-    id,
-    time,
-    target,
-    values,
-    static,
-    weights,
-    horizon,
-    window,
-    task,
-    drop,
-    time_format,
-    split=None,
-    stride=None,
-    known="",
+    files, columns, horizon, window, task, drop, time_format, split=None, stride=None, known="", target_per="sample"
 ) -> DataRequest:
     """A file with named columns, or several."""
     from leapcde.data.columns import Columns, one_or_several
     from leapcde.data.dataset import DataRequest
 
+    id, time, target, values, static, weights = columns
     for file in (file for file in files if not file.exists()):
         beside = [path.name for path in file.parent.iterdir() if path.is_file()] if file.parent.is_dir() else []
         hint = meant(file.name, beside) or "a data set by name is trained with 'leapcde train'"
@@ -56,15 +43,17 @@ def file_request(
             "a file needs --id and --time, the columns that tell samples apart and give the times; "
             "a single series to be forecast (--horizon) needs --time only"
         )
+    choose("target-per", target_per, ("sample", "row"))
     if known and horizon is None:
         raise InputError("--known is for forecasts: it names columns whose future is known; give a --horizon")
     forecast = names(target or "") if horizon is not None else ()
     targets = one_or_several(names(target or "")) if horizon is None else None
     channels = names(values) and tuple(dict.fromkeys([*names(values), *forecast, *names(known)]))
-    columns = Columns(id, time, targets, channels, names(static), weights, time_format=time_format)
+    per = "row" if target_per == "row" else None
+    named = Columns(id, time, targets, channels, names(static), weights, time_format=time_format, target_per=per)
     more = {"split": split, "stride": stride, "forecast": forecast or None, "known": names(known) or None}
     more["more"] = tuple(str(other.resolve()) for other in files[1:]) or None
-    return DataRequest(str(files[0].resolve()), drop, columns, read_horizon(horizon), window, task, **more)
+    return DataRequest(str(files[0].resolve()), drop, named, read_horizon(horizon), window, task, **more)
 
 
 def read_horizon(text: str | None) -> int | tuple[float, ...] | None:

@@ -70,7 +70,9 @@ def _read_text(path: Path, columns: Columns) -> Any:
     called = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
     # Identities are read as they are written, each once: as numbers, 007 would be 7.
     kept: Any = {name: "category" for name in (columns.id, columns.target) if name in called}
+    # Whole columns at once: in chunks, groups and categories such as 007 would be numbers here and text there.
     how: dict[str, Any] = {"header": 0, "names": called, "index_col": False, "usecols": range(len(names)), "dtype": kept}
+    how["low_memory"] = False
     with opened(path) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # text among numbers: said with its row, where it matters
         table = pd.read_csv(file, sep=separator, encoding="utf-8-sig", **how)

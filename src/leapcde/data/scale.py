@@ -90,6 +90,7 @@ class Scaler:
             len(found.mean) == len(found.std)
             and len(found.low) == len(found.high) in (0, len(found.mean))
             and len(found.static_mean) == len(found.static_std)
+            and all(low < high for low, high in zip(found.low, found.high, strict=True))
         )
         if (
             not sound

@@ -16,7 +16,7 @@ from leapcde.data.store.mapped import alike, let_go
 from leapcde.errors import Problems
 
 BLOCK = 2**16  # rows
-EACH = ("target", "static", "ids", "weights")  # what a series has for each sample
+EACH = ("target", "static", "ids", "weights")  # what a series has for each sample; a target may be one of each row
 
 
 def blocks(offsets: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:
@@ -45,6 +45,8 @@ def join(parts: Sequence[Series]) -> Series:
             problems.add(f"part {i}: channels {', '.join(part.channels)}; part 0 has {', '.join(first.channels)}")
         if part.categories != first.categories:
             problems.add(f"part {i}: has other categories than part 0; read both with the same categories=")
+        if part.per_row != first.per_row:
+            problems.add(f"part {i}: has targets per {part.target_per}, part 0 per {first.target_per}")
         for name in ("target", "static", "weights"):
             if (getattr(part, name) is None) != (getattr(first, name) is None):
                 problems.add(f"part {i}: {name} is given for some parts only; give it for all or none")
@@ -72,13 +74,14 @@ class Series:
     values: np.ndarray  # (rows, channels), NaN where nothing was observed
     offsets: np.ndarray  # (samples + 1,)
     channels: tuple[str, ...]
-    target: np.ndarray | None = None  # (samples, ...): labels, numbers, or future values (horizon, channels)
+    target: np.ndarray | None = None  # (samples, ...): labels, numbers, or future values (horizon, channels); see `target_per`
     static: np.ndarray | None = None  # (samples, features), NaN allowed
     ids: np.ndarray | None = None  # (samples,): a patient, a sequence; windows of one sequence share its id
     weights: np.ndarray | None = None  # (samples,): how much each counts; all the same without
     static_names: tuple[str, ...] = ()  # of the features, where they have any
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns that are channels or statics "sex=f"
     target_names: tuple[str, ...] = ()  # names of several targets, where they have any
+    target_per: str = "sample"  # or "row": then the target is (rows,), NaN or "" where a row has none
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -91,6 +94,16 @@ class Series:
     def owner(self) -> np.ndarray:
         """The sample to which each row belongs."""
         return np.repeat(np.arange(len(self)), self.lengths)
+
+    @property
+    def per_row(self) -> bool:
+        """Whether every row has a target of its own."""
+        return self.target_per == "row"
+
+    @property
+    def target_weights(self) -> np.ndarray | None:
+        """How much each target counts: as much as its sample."""
+        return np.repeat(self.weights, self.lengths) if self.per_row and self.weights is not None else self.weights
 
     def sample(self, i: SupportsIndex) -> tuple[np.ndarray, np.ndarray]:
         """Times and values of one sample."""
@@ -105,7 +118,8 @@ class Series:
         """Samples that lie one after the other; nothing is copied."""
         rows = slice(int(self.offsets[first]), int(self.offsets[stop]))
         each = {name: getattr(self, name) for name in EACH}
-        each = {name: None if array is None else array[first:stop] for name, array in each.items()}
+        at = {name: rows if self._of_rows(name) else slice(first, stop) for name in EACH}
+        each = {name: None if array is None else array[at[name]] for name, array in each.items()}
         offsets = self.offsets[first : stop + 1] - self.offsets[first]
         return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
 
@@ -129,8 +143,14 @@ class Series:
             times[here], values[here] = self.times[rows], self.values[rows]
             let_go(self.times, self.values, times, values)
         each = {name: getattr(self, name) for name in EACH}
-        each = {name: None if array is None else array[samples] for name, array in each.items()}
+        each = {name: None if array is None else array[samples] for name, array in each.items() if not self._of_rows(name)}
+        if self.per_row and self.target is not None:
+            each["target"] = self.target[np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)]
         return replace(self, times=times, values=values, offsets=offsets, **each)
+
+    def _of_rows(self, name: str) -> bool:
+        """Whether there is one of each row, and not of each sample."""
+        return name == "target" and self.per_row
 
     def keep_rows(self, keep: np.ndarray) -> Series:
         """Only the rows where `keep` is true; samples stay, possibly shorter."""
@@ -142,7 +162,8 @@ class Series:
             here, kept = slice(int(offsets[first]), int(offsets[stop])), keep[rows]
             times[here], values[here] = self.times[rows][kept], self.values[rows][kept]
             let_go(self.times, self.values, times, values)
-        return replace(self, times=times, values=values, offsets=offsets)
+        target = self.target[keep] if self.per_row and self.target is not None else self.target
+        return replace(self, times=times, values=values, offsets=offsets, target=target)
 
 
 def check(series: Series) -> Series:
@@ -188,13 +209,25 @@ def _check_rows(series: Series, problems: Problems, row_name: Callable[[int], st
 
 def _check_each(series: Series, problems: Problems) -> None:
     for label, array in (("target", series.target), ("static", series.static), ("weights", series.weights)):
-        if array is not None and len(array) != len(series):
-            problems.add(f"{label}: {len(array)} entries for {len(series)} samples; give one for each")
+        count, what = (len(series.times), "rows") if label == "target" and series.per_row else (len(series), "samples")
+        if array is not None and len(array) != count:
+            problems.add(f"{label}: {len(array)} entries for {count} {what}; give one for each")
     if series.static is not None and np.isinf(series.static).any():
         row = int(np.argmax(np.isinf(series.static).any(1)))
         problems.add(f"static: infinite value for sample {row}; use NaN for missing")
     if series.weights is not None:
         _check_weights(series, problems)
+
+
+def known_targets(target: np.ndarray) -> np.ndarray:
+    """Where there is a target: rows without one have NaN, or no text.
+
+    >>> known_targets(np.array([1.0, np.nan])).tolist(), known_targets(np.array(["", "ill"])).tolist()
+    ([True, False], [False, True])
+    """
+    if target.dtype.kind == "f":
+        return ~np.isnan(target)
+    return target != "" if target.dtype.kind == "U" else np.ones(len(target), bool)
 
 
 def uneven(weights: np.ndarray | None) -> np.ndarray | None:

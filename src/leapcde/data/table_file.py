@@ -17,8 +17,9 @@ from leapcde.data.dataset import FORMER, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
-from leapcde.data.series import Series
-from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, told_in_time
+from leapcde.data.inputs import check_event_times
+from leapcde.data.series import Series, known_targets
+from leapcde.data.split import InTime, sample_labels, split, split_by_group, split_by_start, split_in_time, told_in_time
 from leapcde.data.store.build import Progress, are_large, stored_series, tables_at
 from leapcde.data.windows import (
     Horizon,
@@ -31,7 +32,7 @@ from leapcde.data.windows import (
     training_windows,
     window_starts,
 )
-from leapcde.errors import InputError, LeapWarning, choose
+from leapcde.errors import InputError, LeapWarning, Problems, choose
 
 FEW_CLASSES = 20
 SPLITS = ("time", "sequence", "random", "group")
@@ -71,23 +72,48 @@ def load(
     series, groups = _series_and_groups(tables(path, more), columns, group, progress)
     made: dict[str, Any] = {"file": path.name, "drop": drop_rate}
     if horizon is not None:
+        _check_forecast(columns)
         asked = (forecast or (), known or ())
         roles(series.channels, *asked)  # or an error
         windows = {"horizon": horizon, "window": window, "stride": stride, "how": how, "groups": groups, "group": group}
         return _forecasts(path.stem, series, drop_rate, made, asked, **windows)
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
-    task = task or guess_task(series.target)
-    choose("task", task, ("classification", "regression"))
-    if task == "classification" and series.target.ndim > 1:
-        raise InputError(
-            f"several labels ({', '.join(series.target_names)}) cannot be classified at once: fit one target= at a time; "
-            "task='regression' predicts all of them as numbers"
-        )
-    labels = series.target if task == "classification" else None
+    task = _task(series, task)
+    labels = None if task in ("regression", "survival") else sample_labels(series)
+    if task == "survival":
+        labels = check_event_times(series)[:, 0]
     parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
     train, validation, test = as_trained(*parts)
     return Dataset(path.stem, task, train, validation, test, {**made, "split": told})
+
+
+def _task(series: Series, asked: str | None) -> str:
+    """The task that is asked for, or what the targets tell."""
+    target = np.asarray(series.target)
+    target = target[known_targets(target)] if series.per_row else target
+    if asked is None and (asked := guess_task(target)) == "labels":
+        names = ", ".join(series.target_names)
+        raise InputError(
+            f"the targets ({names}) are all 0 or 1, which can be meant in two ways: give task='labels' for the probability of "
+            "each, or task='regression' to predict them as numbers"
+        )
+    choose("task", asked, ("classification", "labels", "regression", "survival"))
+    asked = "labels" if asked == "classification" and target.ndim > 1 else asked
+    if asked == "labels":
+        _check_labels(target, series.target_names)
+    return asked
+
+
+def _check_labels(target: np.ndarray, names: Sequence[str]) -> None:
+    if target.ndim == 1:
+        raise InputError("task 'labels' is about several columns: name them as target=, with commas; one is a classification")
+    problems = Problems()
+    for name, column in zip(names, target.T, strict=True):
+        if not np.isin(column, (0, 1)).all():
+            wrong = column[~np.isin(column, (0, 1))][0]
+            problems.add(f"column {name!r} holds {wrong:g}; a label is 0 or 1, true or false, yes or no")
+    problems.raise_if_any("the targets are no labels")
 
 
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:
@@ -134,6 +160,11 @@ def _check_split(split: str | None, group: str, horizon: Horizon | None) -> None
         raise InputError("split 'sequence' is for forecasts; samples are split at random, by time or by group:COLUMN")
 
 
+def _check_forecast(columns: Columns) -> None:
+    if columns.target_per == "row":
+        raise InputError("target_per='row' is for classes and numbers; forecasts (horizon=) are asked for at every row already")
+
+
 def _without(columns: Columns, table: Any, group: str) -> Columns:
     """The columns without one that tells groups apart, which is no channel."""
     if not group or columns.values:
@@ -144,7 +175,7 @@ def _without(columns: Columns, table: Any, group: str) -> Columns:
 
 def _groups(table: Any, columns: Columns, group: str, series: Series) -> np.ndarray:
     """The group of each sample: a column that holds one value a sample."""
-    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None}
+    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None, "target_per": None}
     found = read_columns(table, replace(columns, target=group, **known))
     return np.asarray(found.target)
 
@@ -229,6 +260,6 @@ def guess_task(target: np.ndarray) -> str:
     if target.dtype.kind not in "fiu":
         return "classification"
     if target.ndim > 1:
-        return "classification" if np.isin(target, (0, 1)).all() else "regression"
+        return "labels" if np.isin(target, (0, 1)).all() else "regression"
     whole = bool(np.all(target == np.round(target)))
     return "classification" if whole and len(np.unique(target)) <= FEW_CLASSES else "regression"

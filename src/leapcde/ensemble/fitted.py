@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
 from leapcde.baselines.fitted import Baseline
 from leapcde.data.series import Series
 from leapcde.errors import CheckpointError, InputError
 from leapcde.files import DAMAGE
 from leapcde.training.fitted import Calibration, Fitted, FittedModel, header_calibration, read_calibration
-from leapcde.training.metrics import softmax
+from leapcde.training.metrics import sigmoid, softmax
 from leapcde.training.preprocess import Preprocessor
 
 SMALLEST = 1e-12  # a probability below which nothing is said: its logarithm must be a number
@@ -92,16 +93,18 @@ class FittedEnsemble(Fitted):
     def restore(cls, path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> FittedEnsemble:
         """From what `load_file` found in a file; every member is checked as if it were alone in it."""
         try:
-            headers, weights, calibration = (
-                list(about["members"]),
-                [float(w) for w in about["weights"]],
-                read_calibration(about),
-            )
-            if not headers or len(headers) != len(weights) or not min(weights) > 0:
+            headers, weights = list(about["members"]), [float(w) for w in about["weights"]]
+            whole = all(w > 0 for w in weights) and abs(sum(weights) - 1) < 1e-6
+            if not headers or len(headers) != len(weights) or not whole:
                 raise TypeError(f"{len(headers)} members with the weights {weights}")
+            members = [restore_fitted(path, _under(_prefix(i), arrays), header) for i, header in enumerate(headers)]
+            if len({_answers(one) for one in members}) > 1:
+                raise TypeError("members that answer different questions")
+            calibration = read_calibration(about, members[0].preprocessor.spec.output[0])
+        except CheckpointError:
+            raise
         except DAMAGE as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
-        members = [restore_fitted(path, _under(_prefix(i), arrays), header) for i, header in enumerate(headers)]
         made = cls.of(members)
         return cls(made.preprocessor, made.name, made.members, tuple(weights), made.options, calibration)
 
@@ -113,6 +116,9 @@ def mix(task: str, outputs: Sequence[np.ndarray], weights: Sequence[float]) -> n
     >>> np.exp(mix("classification", p, [0.5, 0.5])).round(2).tolist()
     [[0.3, 0.7]]
     """
+    if task == "labels":
+        share = np.sum([w * sigmoid(rows) for w, rows in zip(weights, outputs, strict=True)], axis=0)
+        return logit(np.clip(share, SMALLEST, 1 - SMALLEST))
     if task != "classification":
         return np.sum([w * rows.astype(np.float64) for w, rows in zip(weights, outputs, strict=True)], axis=0)
     shares = [w * softmax(rows.astype(np.float64)) for w, rows in zip(weights, outputs, strict=True)]
@@ -125,6 +131,12 @@ def restore_fitted(path: Path, arrays: dict[str, np.ndarray], about: dict[str, A
         raise CheckpointError(f"{path} has a damaged header")
     kind = FittedEnsemble if "members" in about else Baseline if "baseline" in about else FittedModel
     return kind.restore(path, arrays, about)
+
+
+def _answers(one: Fitted) -> tuple[Any, ...]:
+    """What must be the same of all members, or their answers cannot be averaged."""
+    of = one.preprocessor
+    return of.task, of.classes, of.channels, of.spec.output, of.targets
 
 
 def _prefix(i: int) -> str:

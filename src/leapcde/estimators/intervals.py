@@ -17,6 +17,7 @@ import numpy as np
 
 from leapcde.data.series import Series
 from leapcde.errors import InputError
+from leapcde.training.preprocess import Preprocessor
 
 HARM = 1.25  # times as much spread of log errors is too much to pay for windows' roughness
 RANGE = (0.1, 10.0)  # of the usual roughness: beyond it, nothing was learned
@@ -53,6 +54,16 @@ class Conformal:
         """Lower and upper ends; infinite where too little was held out for so high a coverage."""
         margin = self.margin(coverage) * _times_usual(rough, self.usual)
         return predicted - margin, predicted + margin
+
+    def checked(self, preprocessor: Preprocessor) -> Conformal:
+        """Itself, if it fits what a model with this preprocessor answers; what no data could have taught is an error."""
+        said = preprocessor.decode(np.zeros((1, *preprocessor.spec.output), np.float32))
+        channels = (len(preprocessor.channels),), (len(preprocessor.forecast),)
+        if self.errors.shape[1:] != said.shape[1:] or (self.usual is not None and self.usual.shape not in channels):
+            raise InputError(f"errors of shape {self.errors.shape[1:]} for answers of shape {said.shape[1:]}")
+        if (self.errors < 0).any() or (np.diff(self.errors, axis=0) < 0).any():
+            raise InputError("errors on held-out data that are negative or not in order")
+        return self
 
     def arrays(self) -> dict[str, np.ndarray]:
         """As a file holds them."""

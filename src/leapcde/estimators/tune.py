@@ -15,8 +15,9 @@ from sklearn.base import clone
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, need
 from leapcde.estimators.base import Estimator
+from leapcde.estimators.rows import known_part
 from leapcde.estimators.run import run
-from leapcde.files import json_text, write_text
+from leapcde.files import alone, json_text, write_text
 from leapcde.models.registry import options_of
 from leapcde.paths.interpolation import INTERPOLATIONS
 from leapcde.training.config import TrainConfig, plain
@@ -96,7 +97,21 @@ def search(
     """Trials judged by the validation data, and by which metric; test data is not looked at. `first` are tried first."""
     need("optuna", "tune")
     _bind(folder, estimator, request, space)
-    metric = main_metric(data.task, len(np.unique(np.asarray(data.train.target))) if data.task == "classification" else 0)
+    with alone(folder):
+        return _search(estimator, data, folder, trials, space, first, seconds, progress)
+
+
+def _search(
+    estimator: Estimator,
+    data: Dataset,
+    folder: Path,
+    trials: int,
+    space: Space | None,
+    first: Sequence[dict[str, Any]],
+    seconds: float | None,
+    progress: Callable[[int], None],
+) -> tuple[optuna.Study, str]:
+    metric = main_metric(data.task, len(np.unique(known_part(data.train))) if data.task == "classification" else 0)
     study = _open(folder, metric, estimator.seed)
     for settings in first:
         study.enqueue_trial(settings, skip_if_exists=True)
@@ -170,6 +185,7 @@ def _open(folder: Path, metric: str, seed: int) -> optuna.Study:
     journal = need("optuna.storages.journal", "tune")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     _mend(folder / JOURNAL)
+    (folder / f"{JOURNAL}.lock").unlink(missing_ok=True)  # of a killed process: Optuna would wait half a minute for it
     storage = optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / JOURNAL)))
     direction = "minimize" if metric in LOWER_IS_BETTER else "maximize"
     # Pruning begins when there is something to compare with: five whole trials, five epochs into this one.

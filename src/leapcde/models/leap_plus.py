@@ -55,7 +55,7 @@ from leapcde.models.options import Share, Whole, option
 from leapcde.models.registry import register
 from leapcde.nn.ages import Ages
 from leapcde.nn.between import Between
-from leapcde.nn.blocks import Block, dropped, pooled, rms, shifted
+from leapcde.nn.blocks import Block, dropped, pooled, rms, running, shifted
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.nn.onward import Onward
@@ -155,6 +155,20 @@ class LeapPlus(Model):
 
     def z(self, batch: Batch, key):
         """What z knows in the end: its last state, mean and maximum over the knots."""
+        z = pooled(*self.u(batch, key))[:, : self.read]
+        return z if self.ages is None else jnp.concatenate([z, self.ages(batch)], -1)
+
+    def each(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        """The answer after each row, if `causal`: what is read there is what `answer` reads when it arrives."""
+        assert self.head is not None
+        head, keys = self.head, [None] * 3 if key is None else list(jax.random.split(key, 3))
+        z = running(*self.u(batch, keys[0]))[..., : self.read]
+        z = z if self.ages is None else jnp.concatenate([z, self.ages.each(batch)], -1)
+        z = dropped(z, self.options.dropout, keys[2])
+        return Output(jnp.moveaxis(jax.vmap(lambda z: head(z, batch.obs))(z), 0, 1), self.L_Y(batch, keys[1]))
+
+    def u(self, batch: Batch, key):
+        """rms(uᴸ) at every knot, (knots, batch, state), and which of them count."""
         obs, o = batch.obs, self.options
         t, X, valid = self.knots(batch)
         # Y learns from what is hidden and not from the task; observations count all the same.
@@ -170,8 +184,7 @@ class LeapPlus(Model):
         keys = [None] * o.depth if key is None else jax.random.split(key, o.depth)
         for block, k in zip(self.blocks, keys, strict=True):
             u = u + dropped(block(u, valid, o.causal), o.dropout, k)
-        z = pooled(rms(u, self.norm), valid)[:, : self.read]
-        return z if self.ages is None else jnp.concatenate([z, self.ages(batch)], -1)
+        return rms(u, self.norm), valid
 
     def knots(self, batch: Batch):
         """Times of the knots, the mean of X around each where they are not the rows, and which of them count."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from leapcde.nn.dense import Dense
 from leapcde.paths.batch import Batch
+from leapcde.paths.interpolation import forward_fill
 
 AGES = 12  # places at which a curve of a channel's age may turn: even in its logarithm, since what is old matters less
 LONG = 24  # and one of the duration: even
@@ -34,6 +36,14 @@ class Ages(eqx.Module):
         obs, made = batch.obs, batch.made
         newest = jnp.max(jnp.where(made > 0, obs.times[..., None], 0.0), 1)
         return self.at(obs.times[:, -1:], newest, made.sum(1), obs.last, obs.static)
+
+    def each(self, batch: Batch) -> Float[Array, "rows batch state"]:
+        """At each row, of the rows so far."""
+        obs, made, t = batch.obs, batch.made, batch.obs.times[..., None]
+        newest = lax.cummax(jnp.where(made > 0, t, 0.0), axis=1)
+        static = jnp.broadcast_to(obs.static[:, None], (*obs.times.shape, obs.static.shape[-1]))
+        found = self.at(t, newest, jnp.cumsum(made, 1), forward_fill(obs.values, obs.mask), static)
+        return jnp.moveaxis(found, 1, 0)
 
     def at(self, t, newest, count, last, static):
         """At times t (..., 1), from when and how often each channel was observed until then, and its last value."""

@@ -39,10 +39,11 @@ class Rows(eqx.Module):
     starts: Any  # (samples,): the first row of each
     counts: Any  # (samples,): how many rows it has
     static: Any  # (samples, features), possibly of width 0
-    target: Any  # (samples, ...) or None
+    target: Any  # (samples, ...) or None; (rows, ...) if `per_row`
     weights: Any  # (samples,) or None
     length: int = eqx.field(static=True)  # to which samples are padded
     recipe: Recipe = eqx.field(static=True)  # of X
+    per_row: bool = eqx.field(static=True, default=False)
 
     def take(self, index) -> Batch:
         """The samples of this index, padded, with their path."""
@@ -58,15 +59,24 @@ class Rows(eqx.Module):
         values = jnp.where(seen, values, 0.0)
         newest = jnp.max(jnp.where(seen, place[:, None], 0), 1, keepdims=True)  # the first row, where nothing was: 0
         each = lambda array: None if array is None else array[index]
+        target = self.row_targets(rows, place < count) if self.per_row else each(self.target)
         return Padded(
             times=self.times[rows],
             values=values,
             mask=seen.astype(values.dtype),
             last=jnp.take_along_axis(values, newest, 1)[:, 0],
             static=self.static[index],
-            target=each(self.target),
+            target=target,
             weights=each(self.weights),
         )
+
+    def row_targets(self, rows, inside):
+        """Those of rows, with none where there is no row."""
+        if self.target is None:
+            return None
+        found = self.target[rows]
+        inside = inside.reshape(*inside.shape, *[1] * (found.ndim - 2))
+        return jnp.where(inside, found, jnp.nan if jnp.issubdtype(found.dtype, jnp.floating) else -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +88,7 @@ class Ragged(ABC):
     static: np.ndarray  # (samples, features)
     target: np.ndarray | None
     weights: np.ndarray | None
+    per_row: bool  # whether there is a target of each row, and not of each sample
 
     @abstractmethod
     def read(self, samples: np.ndarray, length: int, recipe: Recipe) -> tuple[Rows, np.ndarray]:
@@ -101,7 +112,8 @@ class OnDevice(Ragged):
     values: Any
 
     def read(self, samples: np.ndarray, length: int, recipe: Recipe) -> tuple[Rows, np.ndarray]:
-        return Rows(self.times, self.values, *self._samples, length=length, recipe=recipe), samples
+        how = {"length": length, "recipe": recipe, "per_row": self.per_row}
+        return Rows(self.times, self.values, *self._samples, **how), samples
 
     @cached_property
     def _samples(self) -> tuple[Any, ...]:
@@ -122,9 +134,19 @@ class Elsewhere(Ragged):
         room = asked.size * length  # for the longest samples there may be, so that one shape is compiled
         times, values = np.zeros(room, np.float32), np.zeros((room, self.channels), np.float32)
         times[: len(part.times)], values[: len(part.times)] = part.times, part.values
-        each = (None if array is None else array[asked] for array in self.each)
-        found = (times, values, part.offsets[:-1].astype(np.int32), part.lengths.astype(np.int32), *each)
-        return Rows(*map(_to_device, found), length=length, recipe=recipe), np.arange(asked.size).reshape(samples.shape)
+        static, target, weights = (None if array is None else array[asked] for array in (self.static, None, self.weights))
+        if self.target is not None:
+            target = _filled(part.target, room) if self.per_row else self.target[asked]
+        found = (times, values, part.offsets[:-1].astype(np.int32), part.lengths.astype(np.int32), static, target, weights)
+        how = {"length": length, "recipe": recipe, "per_row": self.per_row}
+        return Rows(*map(_to_device, found), **how), np.arange(asked.size).reshape(samples.shape)
+
+
+def _filled(target: Any, room: int) -> np.ndarray:
+    """Targets of rows, with as much behind them as there is room; `Rows` looks at none of it."""
+    found = np.zeros((room, *target.shape[1:]), target.dtype)
+    found[: len(target)] = target
+    return found
 
 
 class Bucket(NamedTuple):
@@ -200,7 +222,7 @@ def make_ragged(series: Series, scaled: Callable[[Series], Series]) -> Ragged:
             times[here], values[here] = part.times, part.values
     _warn_coarse(merged)
     weights = None if series.weights is None else series.weights.astype(np.float32)
-    each = (np.concatenate(static).astype(np.float32), series.target, weights)
+    each = (np.concatenate(static).astype(np.float32), series.target, weights, series.per_row)
     if not fits:
         return Elsewhere(np.concatenate(lengths), channels, *each, series, scaled)
     return OnDevice(np.concatenate(lengths), channels, *each, _to_device(times[:done]), _to_device(values[:done]))

@@ -26,8 +26,10 @@ PLUS_FEW = 4000  # windows, of which a linear equation is learned better in clos
 PLUS_ANY = {"learning_rate": 3e-3, "weight_penalty": 0.0, "optimizer": "adamw", "weight_decay": 0.02, "ema": 0.99}
 PLUS_TRAINING = {  # of LEAP+, by task, from trials on validation data of classes and forecasts; none of numbers (decision 16)
     "classification": {**PLUS_ANY, "hide": 0.3, "warp": 0.2, "channel_drop": 0.1},
+    "labels": {**PLUS_ANY, "hide": 0.3, "warp": 0.2, "channel_drop": 0.1},  # as of classes; not tried by themselves
     "regression": {**PLUS_ANY, "hide": 0.3},  # unwarped: a number may depend on when
     "forecasting": {**PLUS_ANY, "hide": 0.2, "warmup": 1.0},
+    "survival": {**PLUS_ANY, "hide": 0.3},
     "imputation": {**PLUS_ANY, "hide": 0.5, "hide_values": 0.1},
 }
 PLUS_UPDATES = 4000  # of forecasts from many windows, which go on learning where others have learned all they can
@@ -92,7 +94,7 @@ def training_options(samples: int, task: str, model: str = "leap") -> dict[str, 
         "patience": max(8, epochs // 4),
         "learning_rate": 4e-3 if samples < FEW else 2e-3,
     }
-    found |= {"weight_penalty": PENALTY if task == "classification" else 0.0}
+    found |= {"weight_penalty": PENALTY if task in ("classification", "labels") else 0.0}
     return {**found, **_plus_training(samples, task, steps)} if model == "leap+" else found
 
 

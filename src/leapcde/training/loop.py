@@ -24,9 +24,10 @@ from leapcde.paths.ragged import Bucket, ahead
 from leapcde.solve.adaptive import solve_error
 from leapcde.training.checkpoint import is_there, resume, save_checkpoint
 from leapcde.training.config import TrainConfig
+from leapcde.training.devices import check_together, everywhere, here
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
-from leapcde.training.predict import predict, sample_weights, targets
+from leapcde.training.predict import known, predict, target_weights, targets
 from leapcde.training.schedule import dispatches, rates
 from leapcde.training.step import State, Step, evened, make_step, run_steps, task_loss
 
@@ -63,6 +64,8 @@ def fit(
     history, halvings = History(), 0
     if checkpoint is not None and is_there(checkpoint):
         state, best, history, halvings = resume(checkpoint, config, state)
+    check_together(len(history.rows))
+    step, state, best = everywhere((step, state, best))
     metric = _usable(metric, task, validation)
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
@@ -75,7 +78,7 @@ def fit(
                 stopped = _give_up(config, history)
             continue
         state = new
-        current = eqx.combine(state.kept, step.static)
+        current = eqx.combine(here(state.kept), step.static)
         row.update(_validate(current, task, validation, step.weights) if validate is None else validate(current))
         row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
         history.rows.append(row)
@@ -85,7 +88,7 @@ def fit(
             save_checkpoint(checkpoint, config, state, best, history, halvings)
         if on_epoch is not None and on_epoch(row) is True:
             stopped = f"a callback stopped it after {len(history.rows)} epochs"
-    return Trained(eqx.combine(best, step.static), history, stopped)
+    return Trained(eqx.combine(here(best), step.static), history, stopped)
 
 
 def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainConfig) -> list[Any]:
@@ -114,7 +117,8 @@ def _epoch(step: Step, config: TrainConfig, state: State, train: list[Bucket], h
         numbers = np.minimum(call.first + np.arange(len(order)), steps - 1)
         rate, when = (a[numbers].astype(np.float32) for a in (pace, epoch + np.arange(steps) / steps))
         try:
-            state, found = run_steps(step, state, rows, order, rate, when, key, numbers, np.int32(call.steps))
+            given = everywhere((rows, order, rate, when, key, numbers, np.int32(call.steps)))
+            state, found = run_steps(step, state, *given)
         except eqx.EquinoxRuntimeError as error:
             if isinstance(solve_error(error), SolveError):
                 return state, None  # an adaptive solve that blew up is divergence: roll back, halve the rate
@@ -141,9 +145,17 @@ def _finished(config: TrainConfig, history: History) -> str:
 
 def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
-    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1:
+    if metric == "accuracy" or task not in ("classification", "labels", "survival"):
         return metric
-    message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
+    truth, why = targets(validation), "one class only"
+    if task == "survival":
+        several, why = truth[:, 1].any() and len(truth) > 1, "no event"
+    else:
+        truth = truth[known(truth)]  # of rows, some have none
+        several = bool((truth != truth[:1]).any())
+    if several:
+        return metric
+    message = f"the validation data holds {why}, so {metric} is undefined; weights are chosen by the loss"
     warnings.warn(message, LeapWarning, stacklevel=3)
     return "val_loss"
 
@@ -160,11 +172,13 @@ def _give_up(config: TrainConfig, history: History) -> str:
 
 
 def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
-    predicted, truth = predict(model, data), targets(data)
-    found = measure(task, predicted, truth, sample_weights(data))
-    loss = found["loss" if task == "classification" else "mse"]
+    predicted, truth, shares = predict(model, data), targets(data), target_weights(data)
+    there = known(truth)  # a row may have no target
+    predicted, truth = predicted[there], truth[there]
+    found = measure(task, predicted, truth, None if shares is None else shares[there])
+    loss = found["loss" if "loss" in found else "mse"]
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
-        each = sample_weights(evened(data, weights))
-        each = None if each is None else jnp.asarray(each)
+        each = target_weights(evened(data, weights))
+        each = None if each is None else jnp.asarray(each[there])
         loss = float(task_loss(task, jnp.asarray(predicted), jnp.asarray(truth), weights, each=each))
     return {"val_loss": loss, **found}

@@ -14,13 +14,20 @@ from jax import lax
 
 from leapcde.errors import InputError
 from leapcde.models.base import Model
-from leapcde.nn.losses import cross_entropy, mean_squared_error, weight_norms
+from leapcde.nn.losses import (
+    cross_entropy,
+    hazard_loss,
+    label_entropy,
+    mean_squared_error,
+    row_cross_entropy,
+    weight_norms,
+)
 from leapcde.paths.batch import Batch
 from leapcde.paths.ragged import Bucket, Rows
 from leapcde.training.augment import Augment, earlier, joined, noisy
 from leapcde.training.config import TrainConfig
 from leapcde.training.devices import spread
-from leapcde.training.predict import sample_weights, targets
+from leapcde.training.predict import known, target_weights, targets
 
 
 class State(NamedTuple):
@@ -35,14 +42,21 @@ class State(NamedTuple):
 
 
 def task_loss(task: str, prediction, target, weights=None, smoothing: float = 0.0, each=None):
-    """L_task: cross-entropy for classes, mean squared error for numbers; `each` is the weight of each sample.
+    """L_task: cross-entropy for classes and labels, mean squared error for numbers, −log-likelihood for times to an event;
+    `each` is the weight of each sample.
 
     Nothing where the path is all there is to learn.
     """
     if task == "imputation":
         return jnp.zeros(())
+    if task == "classification" and target.ndim == 2:
+        return row_cross_entropy(prediction, target, weights, smoothing, each)
     if task == "classification":
         return cross_entropy(prediction, target, weights, smoothing, each)
+    if task == "labels":
+        return label_entropy(prediction, target, weights, each)
+    if task == "survival":
+        return hazard_loss(prediction, target, each)
     return mean_squared_error(prediction, target, each)
 
 
@@ -144,19 +158,39 @@ def make_optimiser(name: str, weight_decay: float, clip: float | None) -> optax.
 
 
 def class_weights(task: str, train: list[Bucket], config: TrainConfig):
-    if config.class_weight is None or task != "classification":
+    if config.class_weight is None or task not in ("classification", "labels"):
         return None
     if isinstance(config.class_weight, tuple):
         return jnp.asarray(config.class_weight, jnp.float32)
-    counts = np.bincount(targets(train), weights=sample_weights(train))
+    if task == "labels":
+        return jnp.asarray(label_weights(targets(train), target_weights(train)), jnp.float32)
+    labels, each = targets(train), target_weights(train)
+    there = known(labels)
+    counts = np.bincount(labels[there], weights=None if each is None else each[there])
     return jnp.asarray(counts.sum() / (len(counts) * np.where(counts > 0, counts, 1)), jnp.float32)
+
+
+def label_weights(labels: np.ndarray, each: np.ndarray | None = None) -> np.ndarray:
+    """How much a 1 of each label counts, so that all of them count as much as its 0s; 1 where it has one value only.
+
+    >>> label_weights(np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 1.0]])).tolist()
+    [2.0, 1.0]
+    """
+    share = np.average(labels, axis=0, weights=each)
+    return np.where((share > 0) & (share < 1), (1 - share) / np.where(share > 0, share, 1.0), 1.0)
 
 
 def evened(data: list[Bucket], weights) -> list[Bucket]:
     """Weights of samples such that they, times those of their classes, are 1 on average over all data."""
-    each = sample_weights(data)
-    if each is None:
+    each, ragged = target_weights(data), data[0].ragged
+    if each is None or ragged.weights is None:
         return data
-    shares = each if weights is None else each * np.asarray(weights)[targets(data)]
-    ragged = data[0].ragged.with_weights(each / np.float32(shares.mean()))
+    labels = targets(data)
+    shares = (each if weights is None else each * _class_shares(np.asarray(weights), labels))[known(labels)]
+    ragged = ragged.with_weights(ragged.weights / np.float32(shares.mean()))
     return [bucket._replace(ragged=ragged) for bucket in data]
+
+
+def _class_shares(weights: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """How much each sample counts by its class, or on average over its labels."""
+    return weights[truth] if truth.ndim == 1 else np.where(truth > 0, weights, 1.0).mean(1)

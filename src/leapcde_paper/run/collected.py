@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from leapcde.errors import need
-from leapcde.files import atomic, json_text
+from leapcde.errors import CheckpointError, need
+from leapcde.files import DAMAGE, atomic, json_text
 
 CELLS, HISTORY, ARRAYS = "cells.parquet", "history.parquet", "arrays.parquet"
 PLAIN = ("name", "dataset", "drop", "model", "seed", "budget", "metric", "parameters", "seconds", "stopped", "samples")
@@ -76,16 +76,16 @@ def _records(folder: Path, stamp: tuple[int, int]) -> dict[str, Record]:
     epochs: dict[str, list[dict[str, Any]]] = {}
     for row in read_rows(folder / HISTORY):
         epochs.setdefault(row.pop("id"), []).append(_history(row))
-    found = {}
-    for row in read_rows(folder / CELLS):
-        rest = {key: json.loads(value) for key, value in row.items() if key not in PLAIN and value is not None}
-        found[row["name"]] = {
-            **{key: row[key] for key in PLAIN},
-            **rest,
-            "history": epochs.get(row["id"], []),
-            "arrays": ARRAYS,
-        }
-    return found
+    try:
+        rows = [_record(row) for row in read_rows(folder / CELLS)]
+    except DAMAGE as error:
+        raise _damaged(folder / CELLS, error) from None
+    return {row["name"]: {**row, "history": epochs.get(row["id"], []), "arrays": ARRAYS} for row in rows}
+
+
+def _record(row: dict[str, Any]) -> Record:
+    rest = {key: json.loads(value) for key, value in row.items() if key not in PLAIN and value is not None}
+    return {**{key: row[key] for key in PLAIN}, **rest}
 
 
 def _history(row: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,20 @@ def _arrays(folder: Path, stamp: tuple[int, int]) -> dict[str, Arrays]:
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a Parquet file; none if there is no file."""
-    return need("pyarrow.parquet", "parquet").read_table(path).to_pylist() if path.exists() else []
+    if not path.exists():
+        return []
+    reader = need("pyarrow.parquet", "parquet")
+    try:
+        return reader.read_table(path, page_checksum_verification=True).to_pylist()
+    except (ValueError, OSError, MemoryError) as error:  # Arrow's own are such
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: BaseException) -> CheckpointError:
+    if isinstance(error, CheckpointError):
+        return error
+    why = " ".join(str(error).split())
+    return CheckpointError(f"{path} is damaged ({why}); take a copy of it, or remove it and run its cells again")
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -112,7 +125,9 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     names = list(dict.fromkeys(key for row in rows for key in row))
     table = need("pyarrow", "parquet").table({name: [row.get(name) for row in rows] for name in names})
     with atomic(path) as temporary:
-        need("pyarrow.parquet", "parquet").write_table(table, temporary, compression="zstd", compression_level=19)
+        need("pyarrow.parquet", "parquet").write_table(
+            table, temporary, compression="zstd", compression_level=19, write_page_checksum=True
+        )
 
 
 def _stamp(path: Path) -> tuple[int, int]:

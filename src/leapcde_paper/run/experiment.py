@@ -109,7 +109,7 @@ def from_toml(text: str) -> Experiment:
         return Experiment(**data, settings=settings)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"this is not TOML: {error}") from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"this is not an experiment: {error}; 'leapcde reproduce NAME --toml' prints one") from None
 
 

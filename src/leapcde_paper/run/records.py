@@ -58,7 +58,7 @@ def read(path: Path) -> Record | None:
         return parse(path)
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         return _put_aside(path, error)
 
 

@@ -70,7 +70,7 @@ class Writer:
             mapped.flush()
         self.times = self.values = None
         sums = {name: _checksum(self.folder / f"{name}.npy") for name in ("times", "values", *arrays)}
-        header = {"version": VERSION, "crc32": sums, **{name: getattr(first, name) for name in NAMES}}
+        header = {"version": VERSION, "crc32": sums, **{name: getattr(first, name) for name in (*NAMES, "target_per")}}
         header["digest"] = _digest(header)
         (self.folder / HEADER).write_text(json.dumps(header), encoding="utf-8")
 
@@ -108,7 +108,7 @@ def open_store(folder: Path) -> Series:
         rest: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in sums if name in OTHERS}
         names: dict[str, Any] = {name: tuple(header[name]) for name in NAMES if name != "categories"}
         kinds = {name: tuple(of) for name, of in header["categories"].items()}
-        return Series(**mapped, **rest, **names, categories=kinds)
+        return Series(**mapped, **rest, **names, categories=kinds, target_per=header["target_per"])
     except (OSError, KeyError, TypeError, AttributeError, EOFError) as error:
         raise ValueError(str(error)) from None
 

@@ -16,6 +16,7 @@ from leapcde.errors import InputError
 
 Blocks = Iterator[bytes]
 LARGEST = 16 * 2**30  # bytes, unpacked; Speech Commands is 3.4 GB
+DEEPEST = 64  # folders within folders
 BROKEN = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -95,6 +96,8 @@ def check_name(name: str, path: Path) -> None:
     parts = PurePosixPath(plain)
     if parts.is_absolute() or ".." in parts.parts or ":" in plain.split("/")[0] or "\0" in plain:
         raise InputError(f"{path}: the name {name!r} points outside the archive; do not use this file")
+    if len(parts.parts) > DEEPEST:
+        raise InputError(f"{path}: the name {name[:40]!r}… is {len(parts.parts)} folders deep; that is no data set of ours")
 
 
 def _all_files(path: Path, largest: int) -> Iterator[tuple[str, Blocks]]:

@@ -90,7 +90,10 @@ def write(path: Path, arrays: Arrays, notes: dict[str, Any]) -> None:
     text = [key for key, array in arrays.items() if array.dtype.kind == "U"]
     plain = {key: _as_bytes(array) if key in text else np.ascontiguousarray(array) for key, array in arrays.items()}
     sums = {key: _crc32(array) for key, array in plain.items()}
-    save_file(path, KIND, {KIND: plain}, {"notes": notes, "text": text, "crc32": sums})
+    forms = {key: [_NAMES.get(array.dtype.str.lstrip("<|"), ""), list(array.shape)] for key, array in plain.items()}
+    save_file(
+        path, KIND, {KIND: plain}, {"notes": notes, "text": text, "crc32": sums, "whole": _whole(notes, text, sums, forms)}
+    )
 
 
 def read(path: Path) -> Made:
@@ -99,7 +102,7 @@ def read(path: Path) -> Made:
     size = int(mapped[:8].view("<u8")[0])
     header = json.loads(bytes(mapped[8 : 8 + size]))
     about = json.loads(header["__metadata__"]["leapcde"])
-    found = {}
+    found, forms = {}, {}
     for key, crc in about["crc32"].items():
         entry = header[f"{KIND}/['{key}']"]
         start, stop = (8 + size + offset for offset in entry["data_offsets"])
@@ -108,10 +111,19 @@ def read(path: Path) -> Made:
         let_go(mapped)  # of which all was read to check it
         array = mapped[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
         found[key] = _as_text(array) if key in about["text"] else array
+        forms[key] = [entry["dtype"], entry["shape"]]
+    if about.get("whole", (now := _whole(about["notes"], about["text"], about["crc32"], forms))) != now:
+        raise ValueError("its description is damaged")
     return found, about["notes"]
 
 
 _DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "I8": "i1", "U8": "u1"}
+_NAMES = {kind.lstrip("<"): name for name, kind in _DTYPES.items()}
+
+
+def _whole(notes: Any, text: list[str], sums: dict[str, int], forms: dict[str, Any]) -> int:
+    """A sum over the description, which says what the arrays' bytes mean; files from before have none."""
+    return zlib.crc32(json.dumps([notes, text, sums, forms], sort_keys=True).encode())
 
 
 def _crc32(array: np.ndarray) -> int:
@@ -123,7 +135,7 @@ def _look(path: Path) -> Made | None:
         return None
     try:
         return read(path)
-    except (ValueError, KeyError, TypeError, IndexError, OverflowError, OSError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, OSError, RecursionError) as error:
         warnings.warn(f"{path} was damaged ({error}); it is made again", LeapWarning, stacklevel=4)
         return None
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from leapcde.data.dataset import DataRequest, Dataset
-from leapcde.errors import InputError, Problems, choose
+from leapcde.errors import CheckpointError, InputError, Problems, choose
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.run import CONFIG, RESULT, run
+from leapcde.files import DAMAGE
 from leapcde.models.registry import MODELS
 
 
@@ -63,7 +64,7 @@ def compare_models(
             place = folder / f"{name}-{seed}"
             if not _finished(place, request):
                 run(copy(estimator).set_params(model=name, seed=seed), data, request=request, folder=place)
-            found[name].append(json.loads((place / RESULT).read_text(encoding="utf-8")))
+            found[name].append(_read(place / RESULT))
             done += 1
             on_run(done)
     one = found[models[0]][0]
@@ -74,10 +75,17 @@ def _finished(place: Path, request: DataRequest) -> bool:
     """Whether a run is there already; one of other data is a mistake."""
     if not (place / RESULT).exists():
         return False
-    there, asked = json.loads((place / CONFIG).read_text(encoding="utf-8")), json.loads(json.dumps(request.to_json()))
+    there, asked = _read(place / CONFIG), json.loads(json.dumps(request.to_json()))
     if {key: there.get(key) for key in asked} != asked:
         raise InputError(f"{place} holds a run of other data; give another --out, or remove that folder")
     return True
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, *DAMAGE) as error:
+        raise CheckpointError(f"{path} is damaged ({error}); remove {path.parent} to have its model trained again") from None
 
 
 def _mean(results: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,210 @@
+"""Commands in processes that cost a second instead of ten: everything is imported once, and each run is a fork of that.
+
+The fork happens before JAX has started a thread. A run is stopped at a moment of its life: after so many seconds, or around
+the n-th time that it touches a file. Or one of its writes fails, as on a full disk.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import random
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FILES = ("open", "os.rename", "os.remove", "os.mkdir", "os.link", "os.truncate")
+FOREVER = 300.0  # seconds after which a run is one that hangs
+
+
+class Moment(NamedTuple):
+    """When a run gets a signal: around the `file`-th file that it touches, or so many seconds after its start."""
+
+    signal: signal.Signals
+    seconds: float
+    file: int = 0  # 0: the clock says when
+
+
+class End(NamedTuple):
+    code: int  # of the exit; below 0 the signal that ended it
+    said: str
+    files: int  # how many files it touched, or at which write it failed
+    seconds: float
+
+
+def warm() -> None:
+    """Import what runs need. Nothing is computed: JAX would start threads, which a fork does not survive."""
+    import jax._src.xla_bridge as bridge
+    import optuna
+    import sklearn.ensemble
+    import sklearn.linear_model
+
+    import leapcde.cli.fit
+    import leapcde.cli.main
+    import leapcde.cli.source
+    import leapcde.estimators.run
+    import leapcde.estimators.tune
+    import leapcde.explain.explanation
+    import leapcde_paper.run.sweep
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    assert sklearn and leapcde and leapcde_paper and not bridge._backends, "JAX has started already"
+
+
+def command(*args: Any) -> Callable[[], None]:
+    """The command line, as a job for `run`."""
+
+    def job() -> None:
+        from leapcde.cli.main import main
+
+        sys.argv = ["leapcde", *map(str, args)]
+        main()
+
+    return job
+
+
+def run(
+    job: Callable[[], None],
+    folder: Path,
+    *,
+    moment: Moment | None = None,
+    full: int = 0,
+    memory: int = 0,
+    during: Callable[[int], None] | None = None,
+) -> End:
+    """A job in a fork. `folder` is where its files are counted; `full` says which write fails; `memory` limits its bytes.
+
+    `during` is told the process, to do with it what it likes while it runs.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    log, count = folder.parent / f"{folder.name}.log", folder.parent / f"{folder.name}.count"
+    count.unlink(missing_ok=True)
+    began, pid = time.monotonic(), os.fork()
+    if pid == 0:
+        _child(job, folder, log, count, moment, full, memory)
+    if during is not None:
+        during(pid)
+    code = _wait(pid, began, moment)
+    files = int(count.read_text() or 0) if count.exists() else 0
+    return End(code, log.read_text(errors="replace"), files, time.monotonic() - began)
+
+
+def _wait(pid: int, began: float, moment: Moment | None) -> int:
+    sent = moment is None or moment.file > 0
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        past = time.monotonic() - began
+        if not sent and moment is not None and past >= moment.seconds:
+            os.kill(pid, moment.signal)
+            sent = True
+        if past > FOREVER:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def _child(job, folder: Path, log: Path, count: Path, moment, full: int, memory: int) -> None:
+    """Never returns."""
+    code = 70
+    try:
+        os.setpgid(0, 0)
+        told = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        os.dup2(told, 1)
+        os.dup2(told, 2)
+        sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w"), write_through=True) for number in (1, 2))
+        counted = _Counted(folder, moment)
+        sys.addaudithook(counted)
+        broken = _Full(folder, full) if full else None
+        if memory:
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        try:
+            job()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            code = 1
+        counted.on = False
+        count.write_text(str(counted.seen if broken is None else broken.failed_at))
+    finally:
+        os._exit(code)
+
+
+class _Counted:
+    """An audit hook that counts the files a run touches in its folder, and sends the signal around one of them."""
+
+    def __init__(self, folder: Path, moment: Moment | None):
+        self.folder, self.moment, self.seen, self.on = str(folder), moment, 0, True
+
+    def __call__(self, event: str, args: tuple) -> None:
+        if not self.on or event not in FILES or self.folder not in str(args[0]):
+            return
+        if event == "open" and not (isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)):
+            return
+        self.seen += 1
+        if self.moment is not None and self.seen == self.moment.file:
+            if self.moment.seconds <= 0:
+                os.kill(os.getpid(), self.moment.signal)
+            else:  # within the writing itself
+                threading.Timer(self.moment.seconds, os.kill, (os.getpid(), self.moment.signal)).start()
+
+
+class _Full:
+    """From the n-th write on the disk is full: a file takes half of what it is given, nothing is created or synced."""
+
+    def __init__(self, folder: Path, number: int):
+        self.folder, self.left, self.failed_at, self.number = str(folder), number, 0, number
+        real, outer = builtins.open, self
+
+        class Broken(io.FileIO):
+            def write(self, data):
+                outer.count(lambda: super(Broken, self).write(memoryview(data)[: len(data) // 2]))
+                return super().write(data)
+
+        def opened(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *rest, **more):
+            if not (set(mode) & set("wax+")) or outer.folder not in str(file):
+                return real(file, mode, buffering, encoding, errors, newline, *rest, **more)
+            outer.count()
+            raw = Broken(file, mode.replace("b", "").replace("t", ""))
+            if buffering == 0:
+                return raw
+            made = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+            return made if "b" in mode else io.TextIOWrapper(made, encoding, errors, newline)
+
+        builtins.open = io.open = opened
+        for name in ("fsync", "replace", "mkdir", "truncate", "link"):
+            setattr(os, name, self.failing(getattr(os, name), always=name == "fsync"))
+
+    def count(self, half: Callable[[], Any] = lambda: None) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            self.failed_at = self.failed_at or self.number
+            half()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def failing(self, real: Callable, always: bool) -> Callable:
+        def call(*args, **how):
+            if always or self.folder in str(args[0]):
+                self.count()
+            return real(*args, **how)
+
+        return call
+
+
+def any_moment(rng: random.Random, files: int, seconds: float) -> Moment:
+    """Three in four around a file, before it, within its writing or behind it; else at any time of the run."""
+    which = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
+    if rng.random() < 0.75:
+        return Moment(which, rng.choice([0.0, rng.uniform(0, 0.002), rng.uniform(0, 0.02)]), rng.randint(1, max(1, files)))
+    return Moment(which, rng.uniform(0.05, seconds))
