@@ -47,8 +47,10 @@ def one(case: str) -> None:
         cell = budgets.config(budgets.budget(budget), name, 0.0, model, {}, {})
         settings = {"training": cell.train, "options": cell.options}
         settings |= {"interpolation": cell.recipe.interpolation, "intensity": cell.recipe.intensity}
+    found = {"imported": peak()}
     data = load(name)
-    found, given, original = {"loaded": peak()}, {}, fitted.fit
+    found |= {"loaded": peak()}
+    given, original = {}, fitted.fit
 
     def stopped(model, task, train, validation, config, **how):
         calls = []
@@ -59,6 +61,7 @@ def one(case: str) -> None:
                 raise EnoughError
 
         given.update(model=model, validation=validation)
+        found["encoded"] = peak()
         return original(model, task, train, validation, config, **{**how, "on_step": on_step})
 
     fitted.fit = stopped

@@ -111,7 +111,7 @@ def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> S
     known |= {"values": values, "static": columns.static, "categories": columns.categories}
     series = from_table(table, id=columns.id, time=columns.time, **known)
     if columns.categories is None and not columns.values:
-        note_categories(series, columns)
+        note_categories(series.categories, columns)
     return series
 
 
@@ -154,9 +154,9 @@ def _without(series: Series, lost: set[str]) -> Series:
     return replace(found, static=series.static[:, stay], static_names=tuple(series.static_names[i] for i in stay))
 
 
-def note_categories(series: Series, columns: Columns) -> None:
+def note_categories(categories: dict[str, tuple[str, ...]], columns: Columns) -> None:
     """Say which columns of text were read as categories."""
-    found = {name: kinds for name, kinds in series.categories.items() if name not in columns.static}
+    found = {name: kinds for name, kinds in categories.items() if name not in columns.static}
     if found:
         told = "; ".join(f"{name} ({', '.join(kinds[:5])}{', …' if len(kinds) > 5 else ''})" for name, kinds in found.items())
         message = f"text was read as categories: {told}. If that is not meant, name the columns to use as values="

@@ -16,7 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from leapcde.data.series import Series
+from leapcde.data.series import BLOCK, Series
+from leapcde.data.store.mapped import let_go
 from leapcde.datasets._io.archive import open_zip
 from leapcde.datasets._io.cache import Arrays, Made, prepared
 from leapcde.datasets._io.psv_files import Table, read_tables
@@ -96,7 +97,11 @@ def select(arrays: Arrays, options: Options) -> Series:
     place = np.arange(len(rows)) + np.repeat(np.cumsum(late), counts)
     clock = np.ones(int(ends[-1]) if len(ends) else 0)
     values = np.full((len(clock), len(CHANNELS)), np.nan, np.float32)
-    clock[place], values[place] = times[rows], arrays["values"][rows]
+    clock[place] = times[rows]
+    for start in range(0, len(rows), BLOCK):  # less memory: what is picked at once is a copy
+        some = slice(start, start + BLOCK)
+        values[place[some]] = arrays["values"][rows[some]]
+        let_go(arrays["values"])
     static = np.asarray(arrays["static"])[chosen] if options.statics else None
     ids = np.asarray(arrays["ids"])[chosen]
     return Series(clock, values, np.concatenate([[0], ends]), CHANNELS, sick[chosen].astype(np.int64), static, ids)

@@ -225,7 +225,6 @@ class _Build:
         columns, done, one = replace(self.columns, values=values, categories=known), 0, isinstance(self.columns.target, str)
         text = any(path.suffix.lower() not in PARQUET for path in self.paths)
         settle = (lambda target: np.asarray(labels(pd.Series(target).astype("category")))) if text and one else None
-        part = None
         with writing(self.folder, total, settle) as writer:
             for piece in sorted(pieces.iterdir(), key=lambda path: int(path.name)):
                 table = pd.concat([pd.read_parquet(path) for path in sorted(piece.iterdir())], ignore_index=True)
@@ -234,8 +233,8 @@ class _Build:
                 shutil.rmtree(piece)
                 done += len(table)
                 self.progress(total + done, 2 * total)
-        if part is not None and self.columns.categories is None and not self.columns.values:
-            note_categories(part, self.columns)
+        if self.columns.categories is None and not self.columns.values:
+            note_categories(known, self.columns)
 
     def _table(self, table: Any, ids: Any) -> Any:
         """A piece as a table, whose rows have the names of their files."""

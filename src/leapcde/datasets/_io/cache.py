@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from leapcde.data.store.mapped import let_go
 from leapcde.errors import InputError, LeapError, LeapWarning
 from leapcde.files import cache_root, save_file, write_text
 
@@ -107,6 +108,7 @@ def read(path: Path) -> Made:
         start, stop = (8 + size + offset for offset in entry["data_offsets"])
         if stop > len(mapped) or _crc32(mapped[start:stop]) != crc:
             raise ValueError(f"{key} is damaged")
+        let_go(mapped)  # of which all was read to check it
         array = mapped[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
         found[key] = _as_text(array) if key in about["text"] else array
         forms[key] = [entry["dtype"], entry["shape"]]
