@@ -33,7 +33,7 @@ demo: .venv/.demo ## train LEAP+ on the bundled data, write leapcde-demo/report.
 test: lint ## linters, types, import contracts, and all tests but the slow ones
 	$(QUICK) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-slow: .venv/.dev ## minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)
+test-slow: .venv/.bench ## minutes of training on real data (needs LEAPCDE_DATA or ../shared/data)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow --durations=0
 
 test-faults: .venv/.dev ## kills, full disks and odd input for two hours; goes on with results/faults.json
@@ -51,6 +51,7 @@ coverage: .venv/.dev ## all tests but the slow ones, and the lines that none of 
 numbers: .venv/.dev ## write the records of results/ into README, docs and the report
 	$(BIN)/python -m leapcde_paper.docs_numbers
 	$(BIN)/python -m leapcde_paper.figures.readme_picture
+	$(BIN)/python -m leapcde_paper.figures.time_picture
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
 

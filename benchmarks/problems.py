@@ -15,9 +15,12 @@ from leapcde.models.base import Spec
 from leapcde.models.leap import Leap
 from leapcde.models.registry import build
 from leapcde.nn.losses import cross_entropy
-from leapcde.paths.batch import Batch, Recipe, make_buckets
+from leapcde.paths.batch import Batch, Recipe
+from leapcde.paths.ragged import make_buckets
 from leapcde.solve.runge_kutta import TABLEAUX
 from leapcde.solve.trace import draw_probe
+from leapcde.training.augment import Augment
+from leapcde_paper import budgets
 
 # The paper's batch, length × channels of X (time among them), D_h, width and hidden layers of its fields.
 SHAPES: dict[str, dict[str, Any]] = {
@@ -25,7 +28,9 @@ SHAPES: dict[str, dict[str, Any]] = {
     "mujoco": {"batch": 1024, "length": 50, "values": 13, "hidden": 80, "width": 50, "depth": 5},
     "speech": {"batch": 256, "length": 161, "values": 20, "hidden": 90, "width": 40, "depth": 4},
     "sepsis": {"batch": 256, "length": 72, "values": 34, "hidden": 49, "width": 39, "depth": 3, "intensity": True},
+    "tiny": {"batch": 4, "length": 9, "values": 2, "hidden": 4, "width": 4, "depth": 1},  # for the tests
 }
+DATA = {"speech": "speech-commands", "tiny": "character-trajectories"}  # whose settings of LEAP+ a shape has, by another name
 CLASSES, RATE = 10, 1e-3
 
 
@@ -33,7 +38,8 @@ class Problem(NamedTuple):
     batch: Batch
     labels: np.ndarray
     model: Any
-    key: Any  # of LEAP's noise
+    key: Any  # of LEAP's noise, and of what LEAP+ hides
+    augment: Augment = Augment()  # of LEAP+, whose path learns from what is hidden
 
 
 def problem(
@@ -48,29 +54,47 @@ def problem(
     intensity: bool = False,
     **options,
 ) -> Problem:
-    """Random walks, random labels, and a model as it starts. The same for every library."""
+    """Random walks, random labels, and a model as it starts. The same for every library.
+
+    The time channel runs as the others let it run, a unit a row, whatever the pace of our default.
+    """
+    recipe = Recipe(intensity=intensity)
+    data, labels = _data(batch, length, values)
+    spec = Spec("classification", values, recipe.channels(values), (CLASSES,), span=length - 1.0)
+    built = build(model, spec, hidden=hidden, width=width, depth=depth, time_span=None, **options)
+    return Problem(make_buckets(as_series(data), recipe)[0].batch, labels, built, jax.random.key(1))
+
+
+def leap_plus(shape: str) -> Problem:
+    """The same data for LEAP+, with the sizes and the training of its records: what is hidden, X fitted again in each step."""
+    batch, length, values = (SHAPES[shape][name] for name in ("batch", "length", "values"))
+    config = budgets.config(budgets.budget("standard"), DATA.get(shape, shape), 0.0, "leap+", {}, {})
+    data, labels = _data(batch, length, values)
+    spec = Spec("classification", values, config.recipe.channels(values), (CLASSES,), span=length - 1.0, recipe=config.recipe)
+    hides = {name: getattr(config.train, name) for name in ("hide", "spans", "warp", "channel_drop", "hide_values")}
+    built, made = build("leap+", spec, **config.options), make_buckets(as_series(data), config.recipe)[0].batch
+    return Problem(made, labels, built, jax.random.key(1), Augment(**hides, recipe=config.recipe))
+
+
+def _data(batch: int, length: int, values: int) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(0)
     data = generator.normal(size=(batch, length, values)).cumsum(1) / length**0.5
-    recipe = Recipe(intensity=intensity)
-    made = make_buckets(as_series(data), recipe)[0].batch
-    spec = Spec("classification", values, recipe.channels(values), (CLASSES,), span=length - 1.0)
-    built = build(model, spec, hidden=hidden, width=width, depth=depth, **options)
-    return Problem(made, generator.integers(CLASSES, size=batch), built, jax.random.key(1))
+    return data, generator.integers(CLASSES, size=batch)
 
 
 def noise(p: Problem):
     """LEAP's ε for the batch."""
-    return draw_probe(p.key, (len(p.labels), p.model.φ_h.weight.shape[1]), p.model.noise)
+    return draw_probe(p.key, (len(p.labels), p.model.φ_h.weight.shape[1]), p.model.probe)
 
 
-def loss(model, batch: Batch, labels, key):
-    prediction, penalty = model(batch, key=key, epoch=0.0)  # as in training
+def loss(model, batch: Batch, labels, key, augment: Augment):
+    prediction, penalty = model(augment(batch, jax.random.fold_in(key, 3)), key=key, epoch=0.0)  # as in training
     return cross_entropy(prediction, labels) + penalty
 
 
 @eqx.filter_jit
-def gradient(model, batch: Batch, labels, key):
-    return eqx.filter_value_and_grad(loss)(model, batch, labels, key)
+def gradient(model, batch: Batch, labels, key, augment: Augment):
+    return eqx.filter_value_and_grad(loss)(model, batch, labels, key, augment)
 
 
 @eqx.filter_jit
@@ -80,8 +104,8 @@ def forward(model, batch: Batch):
 
 @eqx.filter_jit(donate="all-except-first")
 def _train(data, model, state):
-    (batch, labels, key), optimiser = data, optax.adam(RATE)
-    _, slope = eqx.filter_value_and_grad(loss)(model, batch, labels, key)
+    optimiser = optax.adam(RATE)
+    _, slope = eqx.filter_value_and_grad(loss)(model, *data)
     updates, state = optimiser.update(slope, state)
     return eqx.apply_updates(model, updates), state
 
@@ -92,7 +116,7 @@ def training(p: Problem):
     held = [copy, optax.adam(RATE).init(eqx.filter(copy, eqx.is_inexact_array))]
 
     def step():
-        held[:] = _train((p.batch, p.labels, p.key), *held)
+        held[:] = _train((p.batch, p.labels, p.key, p.augment), *held)
         jax.block_until_ready(held)
 
     return step

@@ -1,7 +1,8 @@
 """Speed and memory side by side with other libraries: the same weights, data, solver and steps, timed in turns.
 
 `make bench` checks that losses and gradients agree, times training steps and predictions with one thread and with two,
-measures the memory of a step, and writes benchmarks/record.json. Every comparison runs in a process of its own, because
+measures the memory of a step, and writes benchmarks/record.json. Beside them stand other models that people would use
+instead, on the same rows and of the same size. Every comparison runs in a process of its own, because
 threads and memory belong to a process. Seconds mean nothing on another machine; ratios from one run do.
 """
 
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,36 +31,38 @@ TOLERANCE = 1e-4  # of the loss, relative
 # moves some of them by 1e-4. (MuJoCo shape, against 64 bits: ours within 4e-7, torchcde's 8e-5.)
 GRADIENTS = 3e-4
 SHAPES = ("character-trajectories", "mujoco", "speech", "sepsis")
+MODELS = ("ncde", "leap", "leap+")
+INSTEAD = "training step of another model"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=HERE / "record.json")
-    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=SHAPES)
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=(*SHAPES, "tiny"))
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each comparison, after its fewest rounds")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         task, settings = arguments.child
         return print(json.dumps(TASKS[task](**json.loads(settings))))
     rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    for shape in arguments.shapes:
-        for model in ("ncde", "leap"):
-            for threads in arguments.threads:
-                found = measured(shape, model, threads)
-                mine = {(row["shape"], row["model"], row["threads"]) for row in found}
-                rows = [row for row in rows if (row["shape"], row["model"], row["threads"]) not in mine] + found
-                rows.sort(key=lambda row: (SHAPES.index(row["shape"]), row["model"] == "leap", row["threads"]))
-                arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
-                show(found)
+    for shape, model, threads in product(arguments.shapes, arguments.models, arguments.threads):
+        found = measured(shape, model, threads, arguments.seconds)
+        rows = [row for row in rows if (row["shape"], row["model"], row["threads"]) != (shape, model, threads)] + found
+        rows.sort(key=lambda row: ((*SHAPES, "tiny").index(row["shape"]), MODELS.index(row["model"]), row["threads"]))
+        arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
+        show(found)
 
 
-def measured(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
+def measured(shape: str, model: str, threads: int, seconds: float) -> list[dict[str, Any]]:
     """All rows of the record for a shape, a model and a number of threads."""
-    rows = child("time", threads, shape=shape, model=model)
+    rows = child("time", threads, shape=shape, model=model, seconds=seconds)
     if threads > 1:  # what does not depend on it is measured once
         return rows
-    peers = [OURS, *dict.fromkeys(row["peer"] for row in rows if row["peer"] and not row["peer"].startswith(OURS))]
+    same = (row["peer"] for row in rows if row["case"] == "training step" and not row["peer"].startswith(OURS))
+    peers = [OURS, *same]
     peaks = {peer: child("memory", threads, shape=shape, model=model, peer=peer) for peer in peers}
     for row in rows:
         if row["case"] == "training step" and row["peer"] in peaks:
@@ -86,55 +91,86 @@ def child(task: str, threads: int, env: dict[str, str] | None = None, **settings
 
 
 def peers_of(model: str) -> dict[str, Any]:
+    """The same model in other libraries; of LEAP+ there is none."""
     import diffrax_peers
     import torch_peers
 
-    return {**torch_peers.PEERS, **diffrax_peers.PEERS} if model == "ncde" else torch_peers.LEAP_PEERS
+    return {"ncde": {**torch_peers.PEERS, **diffrax_peers.PEERS}, "leap": torch_peers.LEAP_PEERS}.get(model, {})
+
+
+def instead_of(model: str, shape: str, p) -> dict[str, Any]:
+    """Other models that people would use, of the same size, on the same rows."""
+    import torch_peers
+
+    size = p.model.options.hidden if model == "leap+" else p.model.φ_z.weight.shape[1]
+    found: dict[str, Any] = {"GRU in PyTorch": torch_peers.GruPeer(p, size)}
+    if model == "leap+":
+        found["NCDE in torchcde, direct"] = torch_peers.PEERS["torchcde, direct"](made(shape, "ncde"))
+    if find_spec("discretax"):
+        import scan_peers
+
+        found["LinOSS in discretax"] = scan_peers.Peer(p, size)
+    return found
 
 
 def made(shape: str, model: str, **more):
     import problems
 
+    if model == "leap+":
+        return problems.leap_plus(shape)
     # The paper's grid: LEAP's decoder steps at every knot, as its peer does.
     return problems.problem(model, **problems.SHAPES[shape], **({"decoder_steps": None} if model == "leap" else {}), **more)
 
 
-def timed(shape: str, model: str, threads: int) -> list[dict[str, Any]]:
-    import jax
-    import problems
+def timed(shape: str, model: str, threads: int, seconds: float) -> list[dict[str, Any]]:
     import torch
 
     torch.set_num_threads(threads)
-    p, rows = made(shape, model), []
+    p = made(shape, model)
     peers = {name: make(p) for name, make in peers_of(model).items()}
     worst = {name: disagreement(name, p, peer) for name, peer in peers.items()}
+    others = instead_of(model, shape, p)
     same = {"model": model, "shape": shape, "threads": threads}
-    for case, ours in {
-        "training step": problems.training(p),
-        "prediction": lambda: jax.block_until_ready(problems.forward(p.model, p.batch)),
-    }.items():
-        theirs = {name: peer.step if case == "training step" else peer.forward for name, peer in peers.items()}
-        more = {"matmul": problems.matmul()} if case == "training step" else {}
-        if case == "prediction":  # an adjoint is a way back; the way there is the same
-            theirs = {name: function for name, function in theirs.items() if "default" not in name}
-        elif model == "leap":
-            coarse = problems.problem("leap", **problems.SHAPES[shape], decoder_steps=32)
-            theirs["ours, leap with 32 decoder steps"] = problems.training(coarse)
-            theirs["ours, ncde"] = problems.training(problems.problem("ncde", **problems.SHAPES[shape]))
-        seconds = interleaved({OURS: ours, **theirs, **more})
-        if more:
-            mine, most = (
-                problems.flops(p) / statistics.median(seconds[OURS]),
-                problems.MATMUL / statistics.median(seconds["matmul"]),
-            )
-            share = {"gflops": mine / 1e9, "matmul_gflops": most / 1e9, "ratio": mine / most}
-            rows.append({"case": "share of the matmul rate", **same, "peer": None, **share})
-        for name in theirs:
-            rows.append({"case": case, **same, "peer": name, **ratio(seconds[OURS], seconds[name]), **differ(worst, name)})
-    return rows
+    rows = [*timed_steps(p, model, shape, peers, others, seconds), *timed_predictions(p, peers, seconds)]
+    return [{"case": row["case"], **same, **row, **differ(worst, row["peer"])} for row in rows]
 
 
-def differ(worst: dict[str, float], name: str) -> dict[str, float]:
+def timed_steps(p, model: str, shape: str, peers: dict, others: dict, seconds: float) -> list[dict[str, Any]]:
+    import problems
+
+    steps = {name: peer.step for name, peer in {**peers, **others}.items()}
+    if model == "leap":
+        coarse = problems.problem("leap", **problems.SHAPES[shape], decoder_steps=32)
+        steps["ours, leap with 32 decoder steps"] = problems.training(coarse)
+        steps["ours, ncde"] = problems.training(problems.problem("ncde", **problems.SHAPES[shape]))
+    yardstick = {} if model == "leap+" else {"matmul": problems.matmul()}
+    took = interleaved({OURS: problems.training(p), **steps, **yardstick}, seconds)
+    case = lambda name: INSTEAD if name in others else "training step"
+    rows = [{"case": case(name), "peer": name, **ratio(took[OURS], took[name])} for name in steps]
+    return rows + [share_of_matmul(p, took) for _ in yardstick]
+
+
+def share_of_matmul(p, took: dict[str, list[float]]) -> dict[str, Any]:
+    import problems
+
+    mine = problems.flops(p) / statistics.median(took[OURS])
+    most = problems.MATMUL / statistics.median(took["matmul"])
+    share = {"gflops": mine / 1e9, "matmul_gflops": most / 1e9, "ratio": mine / most}
+    return {"case": "share of the matmul rate", "peer": None, **share}
+
+
+def timed_predictions(p, peers: dict, seconds: float) -> list[dict[str, Any]]:
+    import jax
+    import problems
+
+    # An adjoint is a way back; the way there is the same.
+    theirs = {name: peer.forward for name, peer in peers.items() if "default" not in name}
+    ours = lambda: jax.block_until_ready(problems.forward(p.model, p.batch))
+    took = interleaved({OURS: ours, **theirs}, seconds) if theirs else {}
+    return [{"case": "prediction", "peer": name, **ratio(took[OURS], took[name])} for name in theirs]
+
+
+def differ(worst: dict[str, float], name: str | None) -> dict[str, float]:
     return {"gradients_differ": worst[name]} if name in worst else {}
 
 
@@ -143,7 +179,7 @@ def disagreement(name: str, p, peer) -> float:
     import numpy as np
     import problems
 
-    value, slope = problems.gradient(p.model, p.batch, p.labels, p.key)
+    value, slope = problems.gradient(p.model, p.batch, p.labels, p.key, p.augment)
     theirs, slopes = peer.gradient()
     found = zip(peer.ours(slope), slopes, strict=True)
     worst = max(float(np.abs(a - b).max() / (np.abs(b).max() + 1e-9)) for a, b in found)
@@ -153,19 +189,23 @@ def disagreement(name: str, p, peer) -> float:
     return worst
 
 
-def interleaved(functions: dict[str, Any]) -> dict[str, list[float]]:
-    """Seconds of each function, round by round, so that a noisy moment hits all of them."""
+def interleaved(functions: dict[str, Any], limit: float = SECONDS) -> dict[str, list[float]]:
+    """Seconds of each function, round by round, so that a noisy moment hits all of them.
+
+    On one core they are processor time, which does not count what others do there meanwhile.
+    """
+    clock = time.process_time if len(os.sched_getaffinity(0)) == 1 else time.perf_counter
     for function in functions.values():
         function()
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     began = time.perf_counter()
     for done in range(ROUNDS[1]):
-        if done >= ROUNDS[0] and time.perf_counter() - began > SECONDS:
+        if done >= ROUNDS[0] and time.perf_counter() - began > limit:
             break
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = clock()
             function()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(clock() - start)
     return seconds
 
 
@@ -182,9 +222,9 @@ def compiled(shape: str, model: str, threads: int, case: str) -> list[dict[str, 
 
     step, seconds = problems.training(made(shape, model)), []
     for _ in range(4):
-        start = time.perf_counter()
+        start = time.process_time()
         step()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     same = {"model": model, "shape": shape, "threads": threads, "peer": None}
     return [{"case": case, **same, "ours_s": seconds[0] - statistics.median(seconds[1:])}]
 

@@ -28,12 +28,13 @@ FIT_FROM = {"length": 200, "batch": 32, "values": 7, "hidden": 32}  # below, fix
 
 def measure(model: str, checkpoint: bool, **shape) -> dict[str, float]:
     p = problems.problem(model, **shape, solver_options={"checkpoint": checkpoint})
-    compiled = problems.gradient.lower(p.model, p.batch, p.labels, p.key).compile()
+    given = p.model, p.batch, p.labels, p.key, p.augment
+    compiled = problems.gradient.lower(*given).compile()
     needs = compiled.compiled.memory_analysis()
     best = np.inf
     for _ in range(3):
         began = time.process_time()
-        jax.block_until_ready(compiled(p.model, p.batch, p.labels, p.key))
+        jax.block_until_ready(compiled(*given))
         best = min(best, time.process_time() - began)
     return {"seconds": best, "megabytes": needs.temp_size_in_bytes / 1e6}
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torchcde
 import torchdiffeq
-from problems import RATE, Problem, noise
+from problems import CLASSES, RATE, Problem, noise
 
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "tanh": torch.tanh, "none": lambda x: x}
 
@@ -91,7 +91,7 @@ class Leap(torch.nn.Module):
         self.start_e, self.k, self.start_h = linear(model.φ_e), Field(model.k, channels), linear(model.φ_h)
         self.f, self.m = Net(model.f.net), linear(model.m)
         self.start_z, self.g, self.head = linear(model.φ_z), Field(model.g, channels), linear(model.head.layer)
-        self.alpha, self.beta, self.rate, self.values = model.alpha, model.beta, model.rate, model.values
+        self.alpha, self.beta, self.pace, self.values = model.alpha, model.beta, model.pace, model.values
         self.noise = torch.tensor(np.asarray(noise(p)))
 
     def forward(self, coefficients):
@@ -100,7 +100,7 @@ class Leap(torch.nn.Module):
         x0 = X.evaluate(X.interval[0])
         e = torchcde.cdeint(X=X, func=self.k, z0=self.start_e(x0), t=X.interval, adjoint=False, **options)[:, -1]
         h0, z0 = self.start_h(e), self.start_z(x0)
-        joint, clock = Joint(self.f, self.m, self.g, self.noise), X.grid_points * self.rate
+        joint, clock = Joint(self.f, self.m, self.g, self.noise), X.grid_points * self.pace
         state = (h0, z0, torch.zeros(len(h0)))
         h, z, trace = torchdiffeq.odeint(joint, state, clock, method="midpoint")
         Y, x = self.m(h).transpose(0, 1), X.evaluate(X.grid_points)
@@ -153,3 +153,35 @@ PEERS = {
     "torchcde, adjoint (its default)": lambda p: Peer(p, lambda p: NeuralCDE(p, adjoint=True)),
 }
 LEAP_PEERS = {"LEAP in eager PyTorch": lambda p: Peer(p, Leap)}
+
+
+class Gru(torch.nn.Module):
+    """What most people would use: PyTorch's own GRU on the rows, with their times."""
+
+    def __init__(self, inputs: int, hidden: int, classes: int):
+        super().__init__()
+        self.gru = torch.nn.GRU(inputs, hidden, batch_first=True)
+        self.head = torch.nn.Linear(hidden, classes)
+
+    def forward(self, rows):
+        return self.head(self.gru(rows)[1][0])
+
+
+class GruPeer:
+    """A GRU of this size on the rows of a problem."""
+
+    def __init__(self, p: Problem, hidden: int):
+        obs = p.batch.obs
+        rows = np.concatenate([np.asarray(obs.times)[..., None], np.asarray(obs.values)], -1)
+        self.rows, self.labels = torch.tensor(rows), torch.tensor(p.labels)
+        self.model = Gru(rows.shape[-1], hidden, CLASSES)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=RATE)
+
+    def step(self):
+        self.optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(self.model(self.rows), self.labels).backward()
+        self.optimiser.step()
+
+    def forward(self):
+        with torch.no_grad():
+            return self.model(self.rows).numpy()

@@ -1,12 +1,14 @@
-"""Two samples, and how tests compare series and the problems that an error lists."""
+"""Two samples, falls of Hopper, and how tests compare series and the problems that an error lists."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
+from leapcde.datasets import hopper
 from leapcde.errors import InputError
 
 NAN, INF = np.nan, np.inf
@@ -35,3 +37,21 @@ def fits(found: tuple[str, ...], *needed: tuple[str, ...]) -> None:
     assert len(found) == len(needed), found
     for problem, words in zip(found, needed, strict=True):
         assert all(word in problem for word in words), (problem, words)
+
+
+def falls() -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """48 falls of Hopper at uneven times, two channels with holes; whether the foot falls fast is to be seen from them."""
+    rng = np.random.default_rng(0)
+    samples, speed = [], []
+    for sequence in hopper.bundled()[:48]:
+        rows = np.sort(rng.choice(60, 16, replace=False))
+        values = sequence[rows][:, [1, 2]].astype(float)
+        values[1:][rng.random((15, 2)) < 0.2] = np.nan
+        samples.append((0.005 * rows, values))
+        speed.append(float(sequence[20, 8]))
+    return samples, np.array(speed)
+
+
+def table_of(samples) -> pd.DataFrame:
+    parts = [pd.DataFrame({"id": f"p{i:02d}", "t": t, "height": x[:, 0], "angle": x[:, 1]}) for i, (t, x) in enumerate(samples)]
+    return pd.concat(parts, ignore_index=True)

@@ -57,6 +57,30 @@ def test_pins_are_versions_and_nothing_else():
     assert {name_of(item).lower().replace("_", "-") for item in every} - {"leapcde"} <= pinned
 
 
+HEAVY = {"jax", "pandas", "sklearn", "scipy.stats", "diffrax", "optax", "matplotlib", "rich.progress"}
+NEEDED_BY = {  # what takes long to load, and who loads it nevertheless
+    "import leapcde": set(),
+    "import leapcde.cli.main": set(),
+    "from leapcde.models.registry import MODELS": {"jax"},  # `leapcde models`
+    "from leapcde import LeapClassifier": {
+        "jax",
+        "optax",
+        "rich.progress",
+        "sklearn",
+        "pandas",
+        "scipy.stats",
+    },  # by sklearn.base
+}
+
+
+@pytest.mark.parametrize("code", NEEDED_BY)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code):
+    more = {"sklearn.metrics", "sklearn.linear_model", "sklearn.model_selection", "sklearn.preprocessing"}
+    asked = f"{code}; import sys; print(*{HEAVY | more!r} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert set(ran.stdout.split()) <= NEEDED_BY[code]
+
+
 def test_hashes_are_of_the_pinned_versions():
     """`make hashes` writes them; torch, which only benchmarks need, is left out."""
     text = (ROOT / "requirements-hashed.txt").read_text()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leapcde.estimators.holes.imputer import LeapImputer
     from leapcde.estimators.load import load
     from leapcde.estimators.regressor import LeapRegressor
+    from leapcde.estimators.survival import LeapSurvival
     from leapcde.models.registry import build, register
     from leapcde.training.config import TrainConfig
 
@@ -36,6 +37,7 @@ _WHERE = {
     "LeapForecaster": "estimators.forecaster",
     "LeapImputer": "estimators.holes.imputer",
     "LeapRegressor": "estimators.regressor",
+    "LeapSurvival": "estimators.survival",
     "LeapWarning": "errors",
     "Series": "data.series",
     "TrainConfig": "training.config",
@@ -56,6 +58,7 @@ __all__ = [
     "LeapForecaster",
     "LeapImputer",
     "LeapRegressor",
+    "LeapSurvival",
     "LeapWarning",
     "Series",
     "TrainConfig",

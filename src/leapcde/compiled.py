@@ -10,10 +10,11 @@ import hashlib
 import os
 import platform
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import filelock
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -82,3 +83,44 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         found += sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))})
     return hashlib.sha256("\n".join(found).encode()).hexdigest()[:12]
+
+
+class Form:
+    """What a program depends on besides numbers: a model without its arrays, and whatever goes with it.
+
+    To take a model apart and to compare its parts at every call, as `eqx.filter_jit` does, costs more than a small program
+    takes: here both are done once, and the form is a static argument of `jax.jit`.
+    """
+
+    def __init__(self, tree: Any):
+        arrays, rest = eqx.partition(tree, eqx.is_array)
+        leaves, structure = jax.tree.flatten(rest)
+        self.key = (tuple(leaves), structure, jax.tree.structure(arrays))
+        self.hash = hash(self.key)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Form) and self.key == other.key)
+
+    def together(self, arrays: list) -> Any:
+        """What was taken apart, with these arrays."""
+        leaves, structure, of_arrays = self.key
+        return eqx.combine(jax.tree.unflatten(of_arrays, arrays), jax.tree.unflatten(structure, leaves))
+
+
+def take_apart(tree: Any) -> tuple[Form, list]:
+    """The form of a tree, and its arrays.
+
+    >>> form, arrays = take_apart((jax.numpy.ones(2), "text"))
+    >>> len(arrays), form.together([3.0])
+    (1, (3.0, 'text'))
+    """
+    return _first(Form(tree)), jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+
+
+@lru_cache(maxsize=64)
+def _first(form: Form) -> Form:
+    """The first of all that are equal: an object is compared with itself in no time."""
+    return form

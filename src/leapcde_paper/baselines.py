@@ -1,23 +1,27 @@
 """Baselines: what takes no training, or only minutes of it with tools that everybody has. They stand in every table.
 
 `class-prior` and `last-value` need nothing. `boosted-trees` see, of each channel, how often it was observed, its mean, lowest,
-highest and last value. `minirocket` sees the interpolated path on an even grid. `ridge` sees each channel's last value.
+highest and last value. `all-summaries` are boosted trees on what `leapcde fit` gives them: first values, deviations, slopes,
+how long ago each channel was last observed, and the duration besides. `minirocket` sees the interpolated path on an even grid.
+`ridge` sees each channel's last value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 
 from leapcde.baselines.fitted import fit_baseline
-from leapcde.baselines.summary import last_values, summary
+from leapcde.baselines.summary import features, last_values, summary
 from leapcde.baselines.tabular import PENALTIES
 from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
 from leapcde.errors import need
-from leapcde.paths.batch import Bucket, Recipe
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import Bucket
 from leapcde.training.preprocess import Preprocessor
 
 PLAIN = ("class-prior", "last-value")  # as the library has them
@@ -32,9 +36,8 @@ def baselines_for(task: str) -> tuple[str, ...]:
     >>> baselines_for("forecasting")
     ('last-value', 'ridge')
     """
-    return {"classification": ("class-prior", "boosted-trees", "minirocket"), "forecasting": ("last-value", "ridge")}.get(
-        task, ()
-    )
+    classes = ("class-prior", "boosted-trees", "all-summaries", "minirocket")
+    return {"classification": classes, "forecasting": ("last-value", "ridge")}.get(task, ())
 
 
 def is_baseline(model: str) -> bool:
@@ -66,12 +69,12 @@ def _plain(model: str, preprocessor: Preprocessor, data: Dataset) -> Raw:
     return _of_parts(fit_baseline(model, data.train, data.validation, preprocessor).outputs, data)
 
 
-def _boosted_trees(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
+def _boosted_trees(preprocessor: Preprocessor, data: Dataset, seed: int, *, of: Callable = summary) -> Raw:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(random_state=seed)
-    model.fit(summary(data.train), preprocessor.encode_target(np.asarray(data.train.target)))
-    return _of_parts(lambda series: np.log(np.maximum(model.predict_proba(summary(series)), 1e-12)), data)
+    model.fit(of(data.train), preprocessor.encode_target(np.asarray(data.train.target)))
+    return _of_parts(lambda series: np.log(np.maximum(model.predict_proba(of(series)), 1e-12)), data)
 
 
 def _ridge(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
@@ -107,13 +110,12 @@ def _minirocket(preprocessor: Preprocessor, data: Dataset, seed: int) -> Raw:
 
 def _interpolated(buckets: list[Bucket], points: int) -> np.ndarray:
     """The path X of each sample on an even grid from its start to its end: (sample, channel, point)."""
-    order = np.argsort(np.concatenate([bucket.samples for bucket in buckets]))
-    parts = []
-    for bucket in buckets:
-        obs = bucket.batch.obs
+    parts, places = [], []
+    for samples, (obs, X, _) in (part for bucket in buckets for part in bucket.batches()):
         t = obs.times[:, -1:] * jnp.linspace(0.0, 1.0, points)
-        parts.append(np.asarray(bucket.batch.X.evaluate(t))[..., -obs.values.shape[-1] :])
-    return np.concatenate(parts)[order].swapaxes(1, 2).astype(np.float32)
+        parts.append(np.asarray(X.evaluate(t))[..., -obs.values.shape[-1] :])
+        places.append(samples)
+    return np.concatenate(parts)[np.argsort(np.concatenate(places))].swapaxes(1, 2).astype(np.float32)
 
 
 def _of_parts(answer: Callable[[Series], np.ndarray], data: Dataset) -> Raw:
@@ -122,6 +124,7 @@ def _of_parts(answer: Callable[[Series], np.ndarray], data: Dataset) -> Raw:
 
 _FITS: dict[str, Callable[[Preprocessor, Dataset, int], Raw]] = {
     "boosted-trees": _boosted_trees,
+    "all-summaries": partial(_boosted_trees, of=features),
     "ridge": _ridge,
     "minirocket": _minirocket,
 }

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leapcde.cli.fit import Horizon, Id, Static, Target, Task, Time, TimeFormat, Values, Window, file_request, make_estimator
+from leapcde.cli.fit import Horizon, Id, Static, Target, Task, Time, TimeFormat, Values, Window, make_estimator
 from leapcde.cli.options import DataDir, Json, Quiet, command, names, print_json, print_splits, print_table
+from leapcde.cli.request import file_request
 from leapcde.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ def compare(
 
     if not is_name(data):
         columns = (id, time, target, values, static, None)
-        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format)
+        asked = file_request([Path(data)], columns, horizon, window, task, drop, time_format)
         given = {"epochs": epochs, "learning_rate": learning_rate}
         chosen = names(models) or FILE_MODELS
         return _compare_file(asked, out, chosen, seeds or 1, given, quiet=quiet, as_json=as_json)

@@ -12,9 +12,10 @@ from typing import Any
 
 from leapcde_paper import paper_numbers as paper
 from leapcde_paper.baselines import is_baseline
+from leapcde_paper.figures.time_picture import seconds_until
 from leapcde_paper.reproduce import grid_of
 from leapcde_paper.run.records import read_all
-from leapcde_paper.studies import BASELINES, STUDIES, preset
+from leapcde_paper.studies import BASELINES, PLUS, STUDIES, preset
 from leapcde_paper.tables import render
 from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_settings, score, spread, table
 from leapcde_paper.tune import best_trial, by_model, read_trials, worst_trial
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parents[2]  # this is of use in the source tree only
 STANDARD = ROOT / "results" / "standard"
 PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md", "docs/speed.md")
 RATES = ["0 %", "30 %", "50 %", "70 %"]
+PLUS_LABEL = "LEAP+ (ours)"
 MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -145,6 +147,11 @@ def parts() -> str:
     return _begun("LEAP+", "leap-plus")
 
 
+def ages() -> str:
+    """What ages are worth on Sepsis."""
+    return _ranked(_columns("ages"), ["test AUROC"])
+
+
 def same_training() -> str:
     """Those that were trained as LEAP+ is."""
     columns = {column["label"]: column for column in _columns("same-training")}
@@ -202,6 +209,31 @@ def overview() -> str:
     return "\n".join(lines) + "\n"
 
 
+def front() -> str:
+    """A row a data set: LEAP as the paper prints it and as we have it, the best of the others, of baselines, and LEAP+."""
+    lines = ["| data | the paper's LEAP | LEAP | best other of the paper's | best without a network | **LEAP+** |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
+    for title, (study, label) in OVERVIEW.items():
+        column = next(c for c in _columns(study) if c["label"] == label)
+        lower, printed = column["metric"] in ("mse", "mse_units"), paper.cell(study, "LEAP", label)
+        cells = {row: cell for row, cell in column["cells"].items() if cell and cell["scores"]}
+        best = lambda rows: min(rows, key=lambda row: cells[row]["mean"] * (1 if lower else -1), default=None)  # noqa: B023
+        simple = best([row for row in cells if row in BASELINES.values()])
+        other = best([row for row in cells if row not in {simple, "LEAP", PLUS_LABEL, *BASELINES.values()}])
+        shown = {"LEAP": "", other: f"{other} ", simple: f"{simple} ", PLUS_LABEL: ""}
+        texts = [_named(cells.get(row), name) for row, name in shown.items()]
+        lines.append(f"| {title} | {f'{printed[0]:.3f}' if printed else ''} | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _named(cell: dict[str, Any] | None, name: str) -> str:
+    if cell is None:
+        return "–"
+    found = render.score(cell)
+    text = f"{name}{found.text.split(' ±')[0]}"
+    return f"**{text}**" if found.bold else text
+
+
 def released() -> str:
     """What leapcde_paper/released_code.py found, by seed."""
     lines = ["| seed | test accuracy | its decoder taken away | predictions that stay | tr ∂f/∂h | ε = ±1 | ε uniform |"]
@@ -255,6 +287,51 @@ def bench() -> str:
     for shape in dict.fromkeys(row["shape"] for row in steps):
         found = {row["peer"]: f"{row['ratio']:.1f} ×" for row in steps if row["shape"] == shape}
         lines.append(f"| {shape} | {' | '.join(found.get(peer, '') for peer in peers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def speed() -> str:
+    """The table of `bench` in one sentence."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step" and row["threads"] == 1]
+    found: dict[str, list[float]] = {}
+    for row in steps:
+        if not row["peer"].startswith("ours"):
+            found.setdefault(row["peer"], []).append(row["ratio"])
+    parts = [f"{min(ratios):.1f} to {max(ratios):.1f} times that of ours in {peer}" for peer, ratios in found.items()]
+    return f"A training step of the same model takes {', '.join(parts)} ([how it was measured](docs/speed.md)).\n"
+
+
+def instead() -> str:
+    """How many times longer a training step of other models takes, of the same size and on the same rows, on one thread."""
+    steps = [row for row in _bench_rows() if row["case"] == "training step of another model" and row["threads"] == 1]
+    peers = list(dict.fromkeys(row["peer"] for row in steps))
+    lines = [f"| ours | shape | {' | '.join(peers)} |", f"|---|---|{'---:|' * len(peers)}"]
+    for model, shape in dict.fromkeys((row["model"], row["shape"]) for row in steps):
+        found = {row["peer"]: f"{row['ratio']:.1f} ×" for row in steps if (row["model"], row["shape"]) == (model, shape)}
+        lines.append(f"| {model} | {shape} | {' | '.join(found.get(peer, '') for peer in peers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def until() -> str:
+    """Processor seconds until validation data is classified so well, the first seed of each model: nothing was compiled yet."""
+    bars = {("character", "30 %"): (0.95, 0.98), ("speech", paper.SPEECH): (0.9, 0.93)}
+    there = {key: of_settings(preset(key[0], "standard"), by_key(read_all(STANDARD))) for key in bars}
+    titles = [f"{name} {bar}" for name, key in zip(("letters", "words"), bars, strict=True) for bar in bars[key]]
+    lines = [f"| model | {' | '.join(titles)} |", f"|---|{'---:|' * 4}"]
+    for row in (*paper.LABELS.values(), PLUS.label):
+        first = [there[key][row, key[1]][0] for key in bars]
+        found = [seconds_until(one, bar) for one, key in zip(first, bars, strict=True) for bar in bars[key]]
+        lines.append(f"| {row} | {' | '.join('–' if seconds is None else f'{seconds:.0f}' for seconds in found)} |")
+    return "\n".join(lines) + "\n"
+
+
+def latency() -> str:
+    """What one answer costs, in milliseconds, from the record of benchmarks/latency.py."""
+    kinds = ("lowest", "processor", "median")
+    lines = ["| model | `predict`, lowest | processor | median | `push`, lowest | processor | median |", f"|---|{'---:|' * 6}"]
+    for row in json.loads((ROOT / "benchmarks" / "latency.json").read_text())["rows"]:
+        cells = [f"{row[case][kind]:.2f}" if row[case] else "" for case in ("predict_ms", "push_ms") for kind in kinds]
+        lines.append(f"| {row['model']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -320,6 +397,8 @@ TABLES = {
     "characters": characters,
     "letters": letters,
     "overview": overview,
+    "front": front,
+    "ages": ages,
     "leads": leads,
     "leads-plus": leads_plus,
     "hidden": hidden,
@@ -337,7 +416,11 @@ TABLES = {
     "tuned": tuned,
     "baselines": baselines,
     "bench": bench,
+    "speed": speed,
     "bench-all": bench_all,
+    "instead": instead,
+    "latency": latency,
+    "until": until,
     "bench-single": bench_single,
     "scaling": scaling,
     "decoder": decoder,

@@ -22,6 +22,7 @@ from leapcde_paper.run.experiment import Experiment, Setting
 BASELINES = {
     "class-prior": "class prior",
     "boosted-trees": "boosted trees on summaries",
+    "all-summaries": "boosted trees on all summaries",
     "minirocket": "MiniRocket, interpolated",
     "last-value": "last value",
     "ridge": "ridge on last values",
@@ -127,6 +128,11 @@ PARTS = (
     Row("no kernels", "leap+", {"kernel": 1}),
     Row("no pooling", "leap+", {"pooling": False}),
     Row("GRU-ODE on the same Y", "leap+:gru-ode"),
+)
+AGES = tuple(
+    Row(f"{label} with ages", f"ages+{name}")
+    for name, label in LABELS.items()
+    if name in ("gru", "latent-ode", "ace-node", "leap")
 )
 SIZES = {"small": 39, "medium": 49, "large": 59}
 LENGTHS = (1, 5, 10, 15, 20)
@@ -286,6 +292,17 @@ STUDIES: dict[str, Study] = {
             (NCDE, LEAP),
             (Column("counts", "sepsis"), Column("no counts", "sepsis", recipe={"intensity": False})),
             "Counts: how often each channel was observed so far is a channel of its own.",
+        ),
+        Study(
+            "ages",
+            "What ages are worth, PhysioNet Sepsis, test AUROC",
+            "table",
+            (PLUS, Row("LEAP+ without ages", "leap+", {"ages": False}), *AGES),
+            (SETS[2],),
+            "Ages: how long ago each channel was last observed, and how long the stay is, as any curve of time. LEAP+ reads "
+            "them beside z; the others read them in the same way, in addition to what they are.",
+            baselines=True,
+            smoke_rows=("GRU with ages",),
         ),
         Study(
             "output-length",

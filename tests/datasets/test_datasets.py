@@ -21,7 +21,7 @@ from leapcde.data.series import Series
 from leapcde.datasets import describe, hopper, mujoco
 from leapcde.datasets import registry as datasets
 from leapcde.errors import InputError, LeapWarning
-from leapcde.paths.batch import Recipe, make_buckets
+from leapcde.paths.batch import Recipe
 from leapcde.training.preprocess import Preprocessor
 
 HEAD = "@dimensions 2\n@classLabel true a b\n@data\n"
@@ -328,20 +328,6 @@ def test_state_looks_and_does_not_touch(tmp_path, monkeypatch):
 
 
 # Memory
-
-
-def test_paths_fitted_in_blocks_are_those_fitted_at_once(monkeypatch):
-    rng = np.random.default_rng(0)
-    values = np.where(rng.random((23, 9, 3)) < 0.4, np.nan, rng.normal(size=(23, 9, 3)))
-    series = as_series(values, target=np.arange(23))
-    scaled = Scaler.fit(series).apply(series)
-    whole = make_buckets(scaled, Recipe(intensity=True))
-    monkeypatch.setattr("leapcde.paths.batch.MOST_AT_ONCE", 5 * 27)
-    parts = make_buckets(scaled, Recipe(intensity=True))
-    for a, b in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(a.batch.X.values, b.batch.X.values, atol=1e-6)
-        np.testing.assert_allclose(a.batch.X.left, b.batch.X.left, atol=1e-5)
-        np.testing.assert_allclose(a.batch.X.right, b.batch.X.right, atol=1e-5)
 
 
 def test_scaling_in_blocks_changes_no_bit(monkeypatch):

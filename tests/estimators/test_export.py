@@ -22,7 +22,7 @@ from command import leapcde as run_command
 from conftest import ROOT
 from leapcde import LeapClassifier, LeapForecaster, LeapImputer, LeapRegressor, as_series
 from leapcde.errors import LeapError
-from leapcde.estimators.export.files import export
+from leapcde.estimators.export.files import export, onnx_milliseconds
 from leapcde.estimators.export.function import exported
 from leapcde.estimators.export.simplify import simplified
 
@@ -224,3 +224,15 @@ def test_the_answer_of_several_says_what_to_fit_instead(tmp_path):
     with pytest.raises(LeapError, match=r"not the answer of a race .* or of an ensemble\. Fit with model='leap\+'"):
         export(several, tmp_path / "a.stablehlo", format="stablehlo", length=5)
     assert not list(tmp_path.iterdir())
+
+
+def test_how_long_a_sample_takes_is_measured_and_printed(files, monkeypatch, trained, tmp_path):
+    pytest.importorskip("onnxruntime")
+    about = json.loads((files / "visits.onnx.json").read_text())
+    spent = onnx_milliseconds(files / "visits.onnx", about, runs=3)
+    assert spent is not None and 0 < spent < 60_000
+    trained["gru-d"].save(tmp_path / "model.safetensors")
+    monkeypatch.setattr("leapcde.estimators.export.files._write_onnx", lambda fitted, path, length: path.write_bytes(b""))
+    monkeypatch.setattr("leapcde.estimators.export.files.onnx_milliseconds", lambda path, about: 0.5)
+    assert "0.5 ms for one sample" in run_command("export", tmp_path, "--length", 8).out
+    assert run_command("export", tmp_path, "--length", 8, "--json").json["milliseconds a sample"] == 0.5

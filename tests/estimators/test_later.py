@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,16 @@ from command import fails
 from command import leapcde as run_command
 from leapcde import LeapForecaster, as_series
 from leapcde.baselines.fitted import fit_baseline
+from leapcde.data.columns import Columns
+from leapcde.data.table_file import load as load_table
 from leapcde.data.windows import FreshWindows, cut_windows
 from leapcde.errors import InputError
+from leapcde.estimators.growth import told_growth
 from leapcde.estimators.intervals import Conformal, roughness
+from leapcde.paths.batch import Recipe
 from leapcde.training import fitted as training
 from leapcde.training.loop import fit as fit_loop
+from leapcde.training.preprocess import Preprocessor
 
 QUICK = {"options": {"hidden": 4}, "epochs": 2, "window": 12, "horizon": 3}
 
@@ -305,8 +311,8 @@ def test_split_and_channels_on_the_command_line(table, tmp_path, monkeypatch):
     assert len(rows) == 3 and set(rows[0]) == {"id", "step", "load", "load lower", "load upper"}
     again = run_command("evaluate", "run", "--json").json
     newer = run_command("evaluate", "run", "load.csv", "--json").json
-    assert "which trained the model" in run_command("evaluate", "run", "load.csv").err
-    assert set(newer) == {"model", *again, "coverage of 90 % intervals"} - {"test"}
+    assert "which trained the model" in run_command("evaluate", "run", "load.csv").out and "flatter" in newer["seen"]
+    assert set(newer) == {"model", *again, "coverage of 90 % intervals", "seen"} - {"test"}
     asked[:-1].to_csv("short.csv", index=False)
     fails(tmp_path, "predict", "run", "short.csv", "--out", "x.csv", words=("ends too early", "sample 0", "2024-01-30 22:00"))
     fails(tmp_path, *given, "--known", "heat,sundy", "--out", "x", words=("no channel 'sundy'; did you mean 'sunday'?",))
@@ -321,6 +327,22 @@ def test_split_and_channels_on_the_command_line(table, tmp_path, monkeypatch):
     table[:-1].to_csv("load.csv", index=False)  # what baselines would learn from is another file now
     printed = run_command("evaluate", "run", "asked.csv")
     assert printed.code == 0 and "without baselines" in printed.err and "ridge" not in printed.out
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_that_grows_is_told_and_noise_that_does_not_is_not(seed, tmp_path):
+    """The variance of the noise in the 40 days after the end is 1.12 times that of the test."""
+    for growth, says in ((1.0, False), (1.5, True), (0.67, False)):
+        hourly(200, seed, growth)[["when", "load"]].to_csv(tmp_path / "load.csv", index=False)
+        data = load_table(tmp_path / "load.csv", Columns(None, "when"), horizon=24, window=48)
+        of = Preprocessor.learn(data.train, "forecasting", Recipe())
+        told = told_growth(data, of)
+        assert bool(told) == says, (growth, told)
+        if says:
+            expected = int(told.split("expect about ")[1].split("%")[0])
+            assert 9 <= expected <= 17 and "1.5 times as noisy" in told
+            assert told_growth(replace(data, options={"split": "by sequence: 3 train"}), of) == ""
+            assert told_growth(replace(data, train=data.test, validation=data.test, test=data.test.take([0, 1])), of) == ""
 
 
 def test_fresh_windows_and_whole_sequences_from_a_file(tmp_path, monkeypatch):

@@ -5,14 +5,22 @@ from __future__ import annotations
 import inspect
 import warnings
 
+import numpy as np
 import pytest
+from aeon.anomaly_detection.series.base import BaseSeriesAnomalyDetector
 from aeon.classification.base import BaseClassifier
+from aeon.regression.base import BaseRegressor
 from aeon.testing.estimator_checking import check_estimator as aeon_check
+from aeon.transformations.collection.base import BaseCollectionTransformer
+from sklearn.utils import column_or_1d
 from sklearn.utils.estimator_checks import check_estimator as sklearn_check
 
 from leapcde.data.read import as_series
 from leapcde.estimators.classifier import LeapClassifier
+from leapcde.estimators.holes.detector import LeapDetector
+from leapcde.estimators.holes.imputer import LeapImputer
 from leapcde.estimators.regressor import LeapRegressor
+from leapcde.estimators.survival import LeapSurvival
 
 pytestmark = pytest.mark.slow  # a hundred fits of other shapes: compiling them takes minutes
 
@@ -91,3 +99,139 @@ def test_aeon():
         warnings.simplefilter("ignore")
         found = aeon_check(AeonLeap, raise_exceptions=True)
     assert len(found) >= 15 and set(found.values()) == {"PASSED"}
+
+
+# What has no labels, or labels of its own kind ------------------------------------------------------------------------
+
+OWN_FORM = {
+    "check_n_features_in_after_fitting": "series may be longer or shorter later",
+    "check_estimators_empty_data_messages": "refused in other words",
+    "check_dtype_object": "a dictionary among the numbers is refused, but with a ValueError",
+    "check_fit2d_predict1d": "one row is one sample of so many times, or refused in other words",
+    "check_n_features_in": "n_features_in_ counts channels, and a 2-D array has one, whatever its length",
+    "check_readonly_memmap_input": "its data is as it should be for others",
+}
+HOLES = {
+    **OWN_FORM,
+    "check_transformer_data_not_an_array": "tables of features are refused: tables are long here, and need id=",
+}
+# A row of one number is a series of one observation, of which nothing can be hidden.
+HOLES |= {"check_fit2d_1feature": "a path needs a series with three rows: refused, and said", "check_fit2d_1sample": "the same"}
+
+
+class Observed(LeapSurvival):
+    """Everybody has an event, at a time that scikit-learn's number is brought to: its checks know one number a sample."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        y = column_or_1d(y, warn=True)
+        rank = np.unique(y, return_inverse=True)[1].astype(float) + 1.0
+        return super().fit(X, np.stack([np.ones(len(y)), rank], 1), sample_weight=sample_weight)
+
+    def score(self, X, y=None, sample_weight=None):
+        return super().score(X, np.stack([np.ones(len(y)), np.asarray(y, float) - np.min(y)], 1), sample_weight=sample_weight)
+
+
+QUICK_PATH = {"options": {"path_width": 4}, "interpolation": "linear", "epochs": 1, "validation": 0.0}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", [LeapImputer, LeapDetector, Observed], ids=lambda make: make.__name__)
+def test_scikit_learn_without_labels_and_with_events(make, monkeypatch):
+    monkeypatch.setattr(make, "__init__", inspect.unwrap(make.__init__))
+    settings = {"model": "gru", "options": {"hidden": 4}, "epochs": 1, "validation": 0.0} if make is Observed else QUICK_PATH
+    known = TABLE_ONLY if make is Observed else HOLES
+    found = sklearn_check(make(**settings), on_fail=None, on_skip=None, expected_failed_checks=known)
+    assert not {row["check_name"]: str(row["exception"]) for row in found if row["status"] == "failed"}
+    passed = {row["check_name"] for row in found if row["status"] == "passed"}
+    assert {"check_estimators_pickle", "check_dict_unchanged", "check_estimators_dtypes"} <= passed and len(passed) >= 20
+
+
+class AeonSurvival(BaseRegressor):
+    """aeon has no times to an event: everybody has one, and the number that is predicted is minus the risk."""
+
+    _tags = AeonLeap._tags
+
+    def __init__(self, epochs=None):
+        self.epochs = epochs
+        super().__init__()
+
+    def _fit(self, X, y):
+        rank = np.unique(y, return_inverse=True)[1] + 1.0
+        settings = {"options": {"hidden": 4}, "epochs": self.epochs}
+        self.leap_ = LeapSurvival("gru", **settings).fit(
+            as_series(X, layout="channels_first"), np.stack([np.ones(len(y)), rank], 1)
+        )
+        return self
+
+    def _predict(self, X):
+        return -self.leap_.predict(as_series(X, layout="channels_first"))
+
+    @classmethod
+    def _get_test_params(cls, parameter_set="default"):
+        return {"epochs": 1}
+
+
+class AeonImputer(BaseCollectionTransformer):
+    """Holes of a collection filled."""
+
+    _tags = {  # noqa: RUF012
+        "capability:multivariate": True,
+        "capability:missing_values": True,
+        "removes_missing_values": True,
+        "fit_is_empty": False,
+        "X_inner_type": "numpy3D",
+    }
+
+    def __init__(self, epochs=None):
+        self.epochs = epochs
+        super().__init__()
+
+    def _fit(self, X, y=None):
+        self.leap_ = LeapImputer(**{**QUICK_PATH, "epochs": self.epochs}).fit(np.swapaxes(X, 1, 2))
+        return self
+
+    def _transform(self, X, y=None):
+        return np.swapaxes(self.leap_.transform(np.swapaxes(X, 1, 2)), 1, 2)
+
+    @classmethod
+    def _get_test_params(cls, parameter_set="default"):
+        return {"epochs": 1}
+
+
+class AeonDetector(BaseSeriesAnomalyDetector):
+    """One score for each time of one series: the highest of its channels. The series is cut into samples to learn from."""
+
+    _tags = {  # noqa: RUF012
+        "capability:univariate": True,
+        "capability:multivariate": True,
+        "fit_is_empty": False,
+        "requires_y": False,
+    }
+
+    def __init__(self, epochs=None):
+        self.epochs = epochs
+        super().__init__(axis=0)
+
+    def _fit(self, X, y=None):
+        rows = np.asarray(X, float).reshape(len(X), -1)
+        self.leap_ = LeapDetector(**{**QUICK_PATH, "epochs": self.epochs}).fit(np.array_split(rows, max(1, len(rows) // 10)))
+        return self
+
+    def _predict(self, X):
+        rows = np.asarray(X, float).reshape(len(X), -1)
+        return np.nanmax(self.leap_.score_samples([rows])[0], axis=1)
+
+    @classmethod
+    def _get_test_params(cls, parameter_set="default"):
+        return {"epochs": 1}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", [AeonSurvival, AeonImputer, AeonDetector], ids=lambda make: make.__name__)
+def test_aeon_without_labels_and_with_events(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = aeon_check(make, raise_exceptions=False)
+    assert {name: str(said) for name, said in found.items() if said != "PASSED"} == {} and len(found) >= 8

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from conftest import awake
-from leapcde.data.batch import pad
 from leapcde.data.drop import without_empty_rows
 from leapcde.data.read import as_series
 from leapcde.data.windows import last_window, windows
@@ -16,8 +15,8 @@ from leapcde.estimators import stream
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.models.base import Streamable
 from leapcde.models.registry import build, options_of
-from leapcde.paths.batch import Batch, Bucket, Recipe
-from leapcde.paths.interpolation import fit_path
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import make_buckets
 from leapcde.training import loop as training
 from leapcde.training.fitted import FittedModel
 from leapcde.training.preprocess import Preprocessor
@@ -74,12 +73,10 @@ def prefixes(series, sample: int):
     ],
 )
 def test_equals_batch_at_every_prefix(data, model, recipe):
-    fitted = untrained(data, model, recipe, **({"causal": True, "knots": 7} if model == "leap+" else {}))
+    fitted = untrained(data, model, recipe, **({"causal": True, "knots": 7, "ages": True} if model == "leap+" else {}))
     for sample in (0, 5):
         scaled = fitted.preprocessor.scaler.apply(without_empty_rows(prefixes(data, sample)))
-        obs = pad(scaled, LENGTH)
-        X = fit_path(obs, recipe.interpolation, time_channel=recipe.time_channel, intensity=recipe.intensity)
-        expected = training.predict(fitted.model, [Bucket(Batch(obs, X), np.arange(LENGTH))])
+        expected = training.predict(fitted.model, make_buckets(scaled, recipe, round_to=LENGTH, waste=np.inf))
         live = stream.open_stream(fitted, static=data.static[sample])
         assert np.ptp(expected, axis=0).min() > 1e-3  # there is something to follow
         for row, (t, x) in enumerate(zip(*data.sample(sample), strict=True)):
@@ -101,12 +98,12 @@ def test_state_has_one_shape_and_one_compilation(data):
     live = stream.open_stream(untrained(data, "leap"), static=[0.0, 0.0])
     live.push(0, [1.0, 2.0, 3.0]).push(1, [1.0, 2.0, 3.0]).predict()
     shapes = jax.tree.map(np.shape, live.carry)
-    compiled = stream._push._cached._cache_size(), stream._read._cached._cache_size()
+    compiled = stream._push._cache_size(), stream._read._cache_size()
     for t in range(2, 300):
         live.push(t, [np.sin(t), np.nan, t % 7])
     live.predict()
     assert jax.tree.map(np.shape, live.carry) == shapes
-    assert (stream._push._cached._cache_size(), stream._read._cached._cache_size()) == compiled
+    assert (stream._push._cache_size(), stream._read._cache_size()) == compiled
 
 
 def test_regression_dates_and_mistakes(data):

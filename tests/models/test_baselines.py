@@ -383,3 +383,15 @@ def test_learnable_layers_change_what_was_seen_and_nothing_else(name):
     want = run(model.model, Batch(obs, fit_path(obs, "natural"))).prediction
     np.testing.assert_allclose(run(model, batch).prediction, want, atol=1e-10)
     assert type(model.model) is type(build(name, SPEC))
+
+
+# --- ages ----------------------------------------------------------------------------------------------------------
+
+
+def test_with_ages_a_model_answers_as_ever_and_a_layer_on_ages_is_added():
+    """What LEAP+ reads of ages, offered to others; the ages themselves have their oracle in test_leap_plus.py."""
+    model, batch = model_of("ages+gru", hidden=6), batch_of()
+    own = np.asarray(run(model.model, batch).prediction)
+    ages = np.asarray(model.ages(batch)) @ np.asarray(model.layer.weight) + np.asarray(model.layer.bias)
+    np.testing.assert_allclose(run(model, batch).prediction, own + ages, atol=1e-10)
+    assert np.abs(ages).max() > 1e-3

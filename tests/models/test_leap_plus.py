@@ -13,6 +13,7 @@ from leapcde.data.batch import Padded
 from leapcde.models.base import Spec
 from leapcde.models.leap_plus import SIDE
 from leapcde.models.registry import build
+from leapcde.nn.ages import AGES, LONG
 from leapcde.nn.blocks import shifted
 from leapcde.nn.onward import STARTS
 from leapcde.paths.batch import Batch, Hidden, Recipe
@@ -142,7 +143,17 @@ def slow_z(model, batch, b):
             z[k, half:] = (1 - λ[k, half:]) * behind + np.sqrt(λ[k, half:]) * v[k, half:]
         u = u + dense(block.W_o, z * silu(gate))
     u = np.stack([rms(x, model.norm) for x in u])
-    return np.concatenate([u[-1], u.mean(0), u.max(0)])
+    return np.concatenate([u[-1], u.mean(0), u.max(0), slow_q(model, obs, b, at, times[-1])])
+
+
+def slow_q(model, obs, b, at, end):
+    """What is read of ages and duration, by NumPy's linear interpolation of each hat."""
+    C, long, log = model.values, model.span, np.log1p
+    curve = lambda x, top, count: [np.interp(x, np.linspace(0, top, count), hat) for hat in np.eye(count)]
+    ages = [curve(log(end - at[c][-1]), log(long), AGES) if at[c] else [0.0] * AGES for c in range(C)]
+    last = [[v for v, m in zip(obs.values[b, :, c], obs.mask[b, :, c], strict=True) if m] for c in range(C)]
+    known = [log(float(len(at[c]))) for c in range(C)], [float(v[-1]) if v else 0.0 for v in last]
+    return silu(dense(model.ages.W, np.concatenate([*ages, curve(end, long, LONG), *known])))
 
 
 def test_the_path_is_the_docstrings():
@@ -163,11 +174,20 @@ def test_the_path_passes_through_what_is_seen():
 
 
 def test_the_stack_is_the_docstrings():
-    model, batch = model_of(), batch_of()
+    model, batch = model_of(ages=True), batch_of()
     z = stack(model, batch)
     for b in range(4):
         np.testing.assert_allclose(z[b], slow_z(model, batch, b), rtol=1e-6)
     np.testing.assert_allclose(run(model, batch).prediction[0], dense(model.head.layer, np.asarray(z[0])), rtol=1e-9)
+
+
+def test_that_an_observation_was_made_is_not_hidden():
+    model, batch = model_of(ages=True), batch_of()
+    hidden = Augment(hide=0.9)(batch, jax.random.key(3))
+    assert hidden.hidden is not None and hidden.hidden.mask.sum() > 0
+    np.testing.assert_array_equal(hidden.made, batch.made)
+    last = hidden.obs._replace(last=batch.obs.last)  # of what it was, ages know the last value that is seen
+    np.testing.assert_allclose(model.ages(hidden._replace(obs=last)), model.ages(batch), rtol=1e-9)
 
 
 def slow_flow(model, obs, b, row, z, dt, steps):
@@ -234,7 +254,7 @@ def test_the_path_starts_again_at_observations():
                     total, count = total + np.nansum(off), count + np.sum(~np.isnan(off))
     assert count > 50
     np.testing.assert_allclose(eqx.filter_jit(model.onward.error)(given, (1.0, 2.0, 3.0, 4.0), key), total / count, rtol=1e-7)
-    parts = model.Y.error(given, hidden, model.options.beta, key) + model.onward.error(given, (1.0, 2.0, 3.0, 4.0), key)
+    parts = model.Y.error(given, hidden, key, 32, model.options.beta) + model.onward.error(given, (1.0, 2.0, 3.0, 4.0), key)
     np.testing.assert_allclose(model.L_Y(given, key), model.options.alpha * parts, rtol=1e-12)
     assert float(model.L_Y(given, None)) == 0.0
 
@@ -314,7 +334,7 @@ def test_gradients(task):
 
 
 @pytest.mark.parametrize("task", ["classification", "forecasting"])
-@pytest.mark.parametrize("options", [{}, {"knots": 6}, {"causal": True}, {"knots": 5, "learned": False}])
+@pytest.mark.parametrize("options", [{}, {"knots": 6, "ages": True}, {"causal": True}, {"knots": 5, "learned": False}])
 def test_padding_changes_nothing(task, options):
     model, batch = model_of(task, **options), batch_of()
     longer = lambda a, last: jnp.concatenate([a, *[last] * 3], 1)
@@ -332,7 +352,7 @@ def test_padding_changes_nothing(task, options):
 
 def test_causal_never_looks_ahead():
     """What comes later changes nothing of the path before it."""
-    model, batch = model_of(causal=True), batch_of()
+    model, batch = model_of(causal=True, ages=True), batch_of()
     obs, cut = batch.obs, 6
     changed = obs._replace(values=obs.values.at[:, cut:].add(1.0) * obs.mask)
     paths = [path(model, Batch(o, fit_path(o, "hermite")), obs.times[:, :cut])[0] for o in (obs, changed)]
@@ -341,7 +361,7 @@ def test_causal_never_looks_ahead():
 
 def test_causal_answers_know_nothing_of_what_follows():
     """The answer of a prefix is that of the whole series at that row: nothing that is read comes from later, X neither."""
-    model, batch = model_of(causal=True), batch_of()
+    model, batch = model_of(causal=True, ages=True), batch_of()
     obs, cut = batch.obs, 7
     prefix = jax.tree.map(lambda a: a[:, :cut] if a is not None and a.ndim > 1 and a.shape[1] == obs.times.shape[1] else a, obs)
     later = obs._replace(values=obs.values.at[:, cut:].add(1.0) * obs.mask)

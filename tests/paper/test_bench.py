@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from itertools import product
 
+import equinox as eqx
 import numpy as np
 import pytest
 
@@ -32,12 +35,66 @@ def test_figures_show_every_peer_and_every_curve(tmp_path):
     rows = json.loads((ROOT / "benchmarks" / "record.json").read_text())
     plot.ratios(rows, tmp_path / "ratios.svg")
     drawn = (tmp_path / "ratios.svg").read_text()
-    peers = {row["peer"] for row in rows if row["peer"] and not row["peer"].startswith("ours")}
+    peers = {row["peer"] for row in rows if row["case"] == "training step" and not row["peer"].startswith("ours")}
     assert len(peers) == 5 and all(peer in drawn for peer in peers)
     curves = json.loads((ROOT / "benchmarks" / "scaling.json").read_text())["curves"]
     plot.scaling(curves, tmp_path / "scaling.svg")
     drawn = (tmp_path / "scaling.svg").read_text()
     assert all(f"({curve['exponents']['seconds']:.2f})" in drawn for curve in curves)
+
+
+def test_the_bench_compares_what_is_the_same(monkeypatch):
+    """Its own check, against the one other library that is always there; and every model of ours makes a step."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import diffrax_peers
+    import problems
+    import run
+
+    p = run.made("tiny", "ncde")
+    name = "Diffrax, DirectAdjoint"
+    peer = diffrax_peers.PEERS[name](p)
+    assert run.disagreement(name, p, peer) < run.GRADIENTS
+    other = eqx.tree_at(lambda model: model.φ_z.bias, p.model, replace_fn=lambda bias: bias + 1)
+    with pytest.raises(SystemExit, match="losses"):
+        run.disagreement(name, p._replace(model=other), peer)
+    hidden = problems.leap_plus("tiny")
+    loss = eqx.filter_eval_shape(problems.loss, hidden.model, hidden.batch, hidden.labels, hidden.key, hidden.augment)
+    assert loss.shape == () and hidden.augment.hide > 0
+
+
+@pytest.mark.slow
+def test_the_bench_runs_to_the_end(tmp_path):
+    """On a tiny shape, with every library that `make bench` installs."""
+    out = tmp_path / "record.json"
+    settings = ["--shapes", "tiny", "--threads", "1", "--seconds", "0.1", "--out", str(out)]
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "run.py", *settings], check=True)
+    rows = json.loads(out.read_text())
+    found = {(row["model"], row["case"], row["peer"]) for row in rows}
+    again = json.loads((ROOT / "benchmarks" / "record.json").read_text())
+    # The record has rows that this shape has too; LinOSS only where its package is.
+    assert {(row["model"], row["case"], row["peer"]) for row in again if row["peer"] != "LinOSS in discretax"} <= found
+    assert all(np.isfinite(row["ours_s" if "ours_s" in row else "ratio"]) for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["ncde", "leap"])
+def test_the_cost_of_a_gradient_is_measured(model, monkeypatch):
+    """What `make bench-scaling` does at every point of its curves."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import problems
+    import scaling
+
+    found = scaling.measure(model, True, **problems.SHAPES["tiny"])
+    assert found["seconds"] > 0 and found["megabytes"] > 0
+
+
+@pytest.mark.slow
+def test_one_answer_is_timed(tmp_path):
+    out = tmp_path / "latency.json"
+    asked = ["--models", "gru", "--rounds", "3", "--out", str(out)]
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "latency.py", *asked], check=True)
+    [row] = json.loads(out.read_text())["rows"]
+    assert row["predict_ms"]["lowest"] > 0 and row["push_ms"]["lowest"] > 0
 
 
 def test_chosen_settings_are_the_best_of_the_same_trials():

@@ -10,12 +10,14 @@ import pytest
 from test_leap_plus import batch_of
 
 from leapcde.data.batch import Padded
+from leapcde.data.read import as_series
 from leapcde.errors import InputError
 from leapcde.models.base import Spec
 from leapcde.models.registry import build
 from leapcde.nn.losses import cross_entropy
-from leapcde.paths.batch import Batch, Bucket, Recipe
+from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import fit_path
+from leapcde.paths.ragged import make_buckets
 from leapcde.training.augment import Augment, earlier, warped
 from leapcde.training.config import LATER, TrainConfig
 from leapcde.training.history import History
@@ -82,10 +84,12 @@ def steps_of(count=3, epoch=2.0, **settings) -> tuple[State, np.ndarray]:
     model = build("gru", Spec("classification", 3, 4, (5,), span=16.0), hidden=4)
     model = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, model)
     batch = batch_of(target=np.arange(4))
-    step, state = make_step(model, "classification", [Bucket(batch, np.arange(4))], TrainConfig(**settings), None)
-    order, full = np.tile(np.arange(4), (count, 1)), np.ones(count)
-    state, losses = run_steps(step, state, batch, order, 0.01 * full, epoch * full, jax.random.key(0), np.arange(count))
-    return state, np.asarray(losses)
+    step, state = make_step(
+        model, "classification", make_buckets(as_series(np.ones((4, 3, 3))), Recipe()), TrainConfig(**settings)
+    )
+    order, full, number = np.tile(np.arange(4), (3, 1)), np.ones(3), np.arange(3)
+    state, losses = run_steps(step, state, batch, order, 0.01 * full, epoch * full, jax.random.key(0), number, count)
+    return state, np.asarray(losses)[:count]
 
 
 def same(a, b, **close) -> None:

@@ -241,6 +241,9 @@ def test_failed_adaptive_solve_is_a_clear_error(task):
     model = build("ncde", preprocessor.spec, **TINY, solver="adaptive-tsit5", solver_options={"max_steps": 2})
     with pytest.raises(SolveError, match="max_steps"):
         predict(model, validation)
+    one = as_series(np.zeros((1, 5, len(preprocessor.channels))))
+    with pytest.raises(SolveError, match="max_steps"):  # of few samples, whose program is another
+        FittedModel(preprocessor, model, "ncde", {}).new_outputs(one)
 
 
 def test_regression_is_measured_in_the_units_of_the_target():

@@ -9,14 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from leapcde.baselines import forecasts, tabular
+from leapcde.baselines import forecasts, running, survival, tabular
 from leapcde.baselines.summary import features
 from leapcde.baselines.trees import Arrays, check_trees
-from leapcde.data.series import Series
+from leapcde.data.series import Series, known_targets
+from leapcde.data.split import folds, strata
 from leapcde.errors import CheckpointError, choose
 from leapcde.files import DAMAGE
 from leapcde.training.fitted import Calibration, Fitted, header_calibration, read_calibration
 from leapcde.training.preprocess import Preprocessor
+
+FOLDS = 5  # of `cross_fitted`
 
 
 class Kind(NamedTuple):
@@ -34,11 +37,26 @@ KINDS: dict[str, dict[str, Kind]] = {
         "boosted-trees": Kind("boosted trees on summaries", tabular.trees_for_classes, tabular.tree_classes),
         "extra-trees": Kind("extra-trees on summaries", tabular.forest_for_classes, tabular.forest_classes),
     },
+    "labels": {
+        "class-prior": Kind("the class prior", *tabular.of_labels(tabular.class_prior, tabular.constant)),
+        "logistic-regression": Kind(
+            "logistic regression on summaries", *tabular.of_labels(tabular.logistic, tabular.linear_classes)
+        ),
+        "boosted-trees": Kind(
+            "boosted trees on summaries", *tabular.of_labels(tabular.trees_for_classes, tabular.tree_classes)
+        ),
+        "extra-trees": Kind("extra-trees on summaries", *tabular.of_labels(tabular.forest_for_classes, tabular.forest_classes)),
+    },
     "regression": {
         "mean": Kind("the mean", tabular.mean_target, tabular.constant),
         "ridge": Kind("a ridge on summaries", tabular.ridge_number, tabular.linear_number),
         "boosted-trees": Kind("boosted trees on summaries", tabular.trees_for_numbers, tabular.tree_numbers),
         "extra-trees": Kind("extra-trees on summaries", tabular.forest_for_numbers, tabular.forest_numbers),
+    },
+    "survival": {
+        "kaplan-meier": Kind("Kaplan–Meier, the same for all", survival.kaplan_meier_curve, tabular.constant),
+        "cox": Kind("a Cox model on summaries", survival.cox, survival.linear_hazards),
+        "boosted-trees": Kind("boosted trees on summaries", survival.trees_for_hazards, survival.tree_hazards),
     },
     "forecasting": {
         "last-value": Kind("the last value", forecasts.nothing, forecasts.last_value),
@@ -47,6 +65,23 @@ KINDS: dict[str, dict[str, Kind]] = {
         "ridge": Kind("a ridge on the window", forecasts.ridge_on_window, forecasts.ridge_forecast),
     },
 }
+
+
+ROW_KINDS: dict[str, dict[str, Kind]] = {  # of answers after each row
+    "classification": {
+        "class-prior": Kind("the class prior", running.class_prior, running.constant),
+        "boosted-trees": Kind("boosted trees on running summaries", running.trees_for_classes, running.tree_classes),
+    },
+    "regression": {
+        "mean": Kind("the mean", running.mean_target, running.constant),
+        "boosted-trees": Kind("boosted trees on running summaries", running.trees_for_numbers, running.tree_numbers),
+    },
+}
+
+
+def kinds_of(of: Preprocessor) -> dict[str, Kind]:
+    """The baselines of what a preprocessor prepares."""
+    return (ROW_KINDS if of.spec.each_row else KINDS)[of.task]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +95,7 @@ class Baseline(Fitted):
     calibration: Calibration | None = None
 
     def outputs(self, series: Series) -> np.ndarray:
-        kind = KINDS[self.preprocessor.task][self.name]
+        kind = kinds_of(self.preprocessor)[self.name]
         return self.calibrated(kind.answer(series, self.preprocessor, self.arrays))
 
     @property
@@ -78,17 +113,18 @@ class Baseline(Fitted):
         """From what `load_file` found in a file."""
         try:
             preprocessor = Preprocessor.from_json(about["preprocessor"])
-            calibration = read_calibration(about, len(preprocessor.classes))
-            choose("baseline", about["baseline"], KINDS[preprocessor.task])
+            calibration = read_calibration(about, preprocessor.spec.output[0])
+            choose("baseline", about["baseline"], kinds_of(preprocessor))
         except DAMAGE as error:
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         own = {key[len("baseline/['") : -2]: array for key, array in arrays.items() if key.startswith("baseline/")}
         made = cls(preprocessor, about["baseline"], own, calibration=calibration)
         try:
-            some = _some(preprocessor)
-            check_trees(own, features(some).shape[1])
+            some, each_row = _some(preprocessor), preprocessor.spec.each_row
+            for one in tabular.apart(own):
+                check_trees(one, (running.running_features if each_row else features)(some).shape[1])
             said = made.outputs(some)
-            if said.shape != (1, *preprocessor.spec.output):
+            if said.shape != (2 if each_row else 1, *preprocessor.spec.output):
                 raise TypeError(f"answers of shape {said.shape[1:]}")
         except DAMAGE as error:
             raise CheckpointError(f"{path}: the arrays of its baseline do not belong together ({error})") from None
@@ -97,7 +133,7 @@ class Baseline(Fitted):
     @property
     def title(self) -> str:
         """What it is, in words."""
-        title = KINDS[self.preprocessor.task][self.name].title
+        title = kinds_of(self.preprocessor)[self.name].title
         return f"{title} ({int(self.arrays['season'])} steps)" if "season" in self.arrays else title
 
 
@@ -128,23 +164,38 @@ def fit_baseline(name: str, train: Series, validation: Series, preprocessor: Pre
     >>> found.predict(series).round(1)[:3].tolist()
     [0.0, 1.0, 2.0]
     """
-    kinds = KINDS[preprocessor.task]
+    kinds = kinds_of(preprocessor)
     choose("baseline", name, kinds)
     return Baseline(preprocessor, name, kinds[name].learn(train, validation, preprocessor, seed))
 
 
+def cross_fitted(one: Baseline, train: Series, validation: Series, *, seed: int = 0) -> np.ndarray:
+    """What a baseline says of its own training data, each sample by one that learned without its part of it."""
+    of = one.preprocessor
+    truth = of.encode_target(np.asarray(train.target))
+    part = folds(train, strata(truth), FOLDS, seed=seed)
+    found = np.empty((len(train), *of.spec.output))
+    for number in np.unique(part):
+        rest, own = train.take(np.flatnonzero(part != number)), np.flatnonzero(part == number)
+        found[own] = fit_baseline(one.name, rest, validation, of, seed=seed).outputs(train.take(own))
+    return found
+
+
 def refit_baseline(old: Baseline, everything: Series, preprocessor: Preprocessor, *, seed: int = 0) -> Baseline:
     """A baseline that learns again from all data, with the strength and the calibration that it has."""
-    kept = {"strengths": (float(old.arrays["strength"]),)} if "strength" in old.arrays else {}
-    arrays = KINDS[preprocessor.task][old.name].learn(everything, everything, preprocessor, seed, **kept)
+    found = [(float(one["strength"]),) for one in tabular.apart(old.arrays) if "strength" in one]
+    kept = {"strengths": found if preprocessor.task == "labels" else found[0]} if found else {}
+    arrays = kinds_of(preprocessor)[old.name].learn(everything, everything, preprocessor, seed, **kept)
     return Baseline(preprocessor, old.name, arrays, calibration=old.calibration)
 
 
 def fit_baselines(train: Series, validation: Series, preprocessor: Preprocessor, *, seed: int = 0) -> dict[str, Baseline]:
     """All baselines of the preprocessor's task, by name; the last season only where there is one, and nothing but the class
     prior where all samples are of one class."""
-    names = baselines_for(preprocessor.task)
-    if preprocessor.task == "classification" and len(np.unique(np.asarray(train.target))) < 2:
+    names = list(kinds_of(preprocessor))
+    labels = np.asarray(train.target)
+    labels = labels[known_targets(labels)] if train.per_row else labels
+    if preprocessor.task == "classification" and len(np.unique(labels)) < 2:
         names = ["class-prior"]
     made = (fit_baseline(name, train, validation, preprocessor, seed=seed) for name in names)
     return {one.name: one for one in made if one.arrays.get("season", np.array(1)) > 0}

@@ -26,8 +26,7 @@ def summary(series: Series, of: tuple[str, ...] = BASIC) -> np.ndarray:
     >>> summary(as_series([([0, 1, 2], [[1.0], [5.0], [3.0]])])).tolist()
     [[3.0, 3.0, 1.0, 5.0, 3.0]]
     """
-    made = {**_extremes(series), **_moments(series), **_ends(series)}
-    return np.concatenate([made[name] for name in of], axis=1)
+    return np.concatenate([_summary(part, of) for part in series.blocks()])
 
 
 def features(series: Series) -> np.ndarray:
@@ -44,7 +43,12 @@ def features(series: Series) -> np.ndarray:
 
 def last_values(series: Series) -> np.ndarray:
     """Each channel's last observed value, NaN where there is none."""
-    return _picked(series, _rows(series, first=False), series.values)
+    return np.concatenate([_picked(part, _rows(part, first=False), part.values) for part in series.blocks()])
+
+
+def _summary(series: Series, of: tuple[str, ...]) -> np.ndarray:
+    made = {**_extremes(series), **_moments(series), **_ends(series)}
+    return np.concatenate([made[name] for name in of], axis=1)
 
 
 def on_grid(series: Series, scaler: Scaler, steps: int) -> np.ndarray:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from leapcde.baselines.summary import features
 from leapcde.baselines.trees import Arrays, fit_forest, fit_trees, means, sums
@@ -75,7 +76,12 @@ def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed:
 
 
 def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    raw = sums(found, features(series))
+    return class_scores(found, features(series), of)
+
+
+def class_scores(found: Arrays, table: np.ndarray, of: Preprocessor) -> np.ndarray:
+    """What boosted trees say of each row of a table: logarithms of probabilities, of all classes."""
+    raw = sums(found, table)
     known = np.concatenate([np.zeros_like(raw), raw], 1) if raw.shape[1] == 1 else raw
     return _all_classes(log_softmax(known, axis=1), found["classes"], of.spec.output[0])
 
@@ -138,6 +144,30 @@ def apart(found: Arrays) -> list[Arrays]:
     return [{name.removesuffix(end): array for name, array in found.items() if name.endswith(end)} for end in ending]
 
 
+def of_labels(learn: Callable[..., Arrays], answer: Callable[..., np.ndarray]) -> tuple[Callable[..., Arrays], Callable]:
+    """How several labels are learned and answered: each by itself, as the two classes that it is. Scores are log odds."""
+
+    def learn_each(train: Series, validation: Series, of: Preprocessor, seed: int, strengths=None) -> Arrays:
+        own, count = _two_classes(of), of.spec.output[0]
+        kept: list[dict[str, Any]] = [{}] * count if strengths is None else [{"strengths": one} for one in strengths]
+        parts = [[_label(part, j) for part in (train, validation)] for j in range(count)]
+        return side_by_side([learn(*pair, own, seed, **more) for pair, more in zip(parts, kept, strict=True)])
+
+    def answer_each(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
+        scores = [answer(series, _two_classes(of), one) for one in apart(found)]
+        return np.stack([one[:, 1] - one[:, 0] for one in scores], axis=1)
+
+    return learn_each, answer_each
+
+
+def _two_classes(of: Preprocessor) -> Preprocessor:
+    return replace(of, spec=replace(of.spec, task="classification", output=(2,)), classes=(0, 1), target_names=())
+
+
+def _label(series: Series, j: int) -> Series:
+    return replace(series, target=np.asarray(series.target)[:, j].astype(int), target_names=())
+
+
 def best_ridge(
     x: np.ndarray,
     y: np.ndarray,
@@ -182,6 +212,9 @@ def thinned(series: Series, most: int = MOST) -> Series:
 
 
 def _logistic(x: np.ndarray, y: np.ndarray, classes: int, strength: float, each: np.ndarray | None = None) -> Arrays:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     with warnings.catch_warnings():  # after so many steps it is good enough to be compared with
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression(C=strength, max_iter=200).fit(x, y, sample_weight=each)

@@ -25,6 +25,7 @@ EXTRAS = {
     "track": ("mlflow-skinny", "sqlalchemy", "alembic", "tensorboard"),
     "bench": ("torch", "torchcde"),
     "export": ("jax2onnx", "onnxruntime"),
+    "survival": ("scikit-survival",),
     "docs": ("mkdocs-material", "mkdocstrings"),
 }
 

@@ -23,11 +23,15 @@ def export(
 ) -> None:
     """Write a trained run as ONNX or StableHLO, with all its preprocessing inside."""
     from leapcde.estimators.export.files import export as write
+    from leapcde.estimators.export.files import onnx_milliseconds
     from leapcde.estimators.load import load
 
     path = out or (run if run.is_dir() else run.parent) / f"model.{format}"
     about = write(load(run), path, format=format, length=length)
+    spent = onnx_milliseconds(path, about) if format == "onnx" else None
     if as_json:
-        return print_json({"file": str(path), **about})
+        return print_json({"file": str(path), **about, **({} if spent is None else {"milliseconds a sample": spent})})
     if not quiet:
         typer.echo(f"{path}: times, values{', static' if 'static' in about['inputs'] else ''} -> {about['answer']}")
+        if spent is not None:
+            typer.echo(f"onnxruntime takes {spent:.2g} ms for one sample at a time, on one thread")

@@ -38,15 +38,16 @@ from leapcde.cli.options import (
     Seed,
     TimeLimit,
     command,
+    event_or_target,
     name_values,
-    names,
     print_json,
     print_race,
     print_splits,
     print_table,
     read_seconds,
 )
-from leapcde.errors import InputError, LeapWarning, choose, meant
+from leapcde.cli.request import file_request, set_request
+from leapcde.errors import LeapWarning, choose
 
 if TYPE_CHECKING:
     from leapcde.data.dataset import DataRequest, Dataset
@@ -54,7 +55,13 @@ if TYPE_CHECKING:
 
 FEW = 10  # samples of a part from which nothing much can be told
 fit_app = typer.Typer()
-File = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet: one row for each sample and time, cells may be empty.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        help="CSV, TSV or Parquet: one row for each sample and time, cells may be empty. Several files, or a folder, are one.",
+        metavar="FILE...",
+    ),
+]
 Id = Annotated[str | None, typer.Option(help="Column that tells the samples apart; a single series to forecast has none.")]
 Time = Annotated[str | None, typer.Option(help="Column with the times: numbers or dates.")]
 TimeFormat = Annotated[
@@ -62,6 +69,11 @@ TimeFormat = Annotated[
 ]
 Target = Annotated[
     str | None, typer.Option(help="Column to predict, one value a sample, or several; of forecasts, channels; comma-separated.")
+]
+Event = Annotated[str | None, typer.Option(help="Column that is 1 where an event was seen and 0 where not; with --duration.")]
+Duration = Annotated[str | None, typer.Option(help="Column with the time from a sample's last row to its event or last look.")]
+TargetPer = Annotated[
+    str, typer.Option(help="sample, or row: the target changes within a sample, and every row has an answer of its own.")
 ]
 Known = Annotated[str, typer.Option(help="Channels whose future is known when forecasts are asked for, comma-separated.")]
 Values = Annotated[str, typer.Option(help="Value columns, comma-separated; default all others.")]
@@ -84,19 +96,25 @@ Split = Annotated[
         help="time (default for forecasts: the test comes last), sequence, random (default for all else), group:COLUMN."
     ),
 ]
-Task = Annotated[str | None, typer.Option(help="classification or regression, if the guess is wrong.")]
+Task = Annotated[
+    str | None,
+    typer.Option(help="classification or regression, if the guess is wrong; labels: several --target columns of yes and no."),
+]
 Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings; nothing is chosen from the data.")]
 
 
 @command(fit_app)
 def fit(
-    file: File,
+    files: Files,
     model: RacedModel = RACE,
     out: Out = None,
     id: Id = None,
     time: Time = None,
     time_format: TimeFormat = None,
     target: Target = None,
+    event: Event = None,
+    duration: Duration = None,
+    target_per: TargetPer = "sample",
     values: Values = "",
     static: Static = "",
     weights: Weights = None,
@@ -136,18 +154,19 @@ def fit(
     """
     from leapcde.cli.source import first_load
 
+    target, task = event_or_target(event, duration, target, horizon, task)
     columns = (id, time, target, values, static, weights)
-    asked = file_request(file, *columns, horizon, window, task, drop, time_format, split, stride, known)
+    asked = file_request(files, columns, horizon, window, task, drop, time_format, split, stride, known, target_per)
     params = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "interpolation": interpolation}
     params |= {"intensity": intensity, "patience": patience, "seed": seed, "verbose": int(not (quiet or as_json))}
     params |= {"ensemble": ensemble, "time_limit": read_seconds(time_limit)}
     training = {"schedule": schedule, "weight_penalty": weight_penalty, "noise": noise}
     _check_class_weight(class_weight)
-    request, data = first_load(asked)
+    request, data = first_load(asked, quiet=quiet or as_json)
     estimator = make_estimator(
         data.task, model, request, class_weight, training=_given(training), options=_options(option), **_given(params)
     )
-    train_run(estimator, data, request, out or Path("runs") / f"{file.stem}-{model}-{seed}", final=final, as_json=as_json)
+    train_run(estimator, data, request, out or Path("runs") / f"{files[0].stem}-{model}-{seed}", final=final, as_json=as_json)
 
 
 @command(fit_app)
@@ -193,7 +212,8 @@ def train(
     if paper:
         settings = paper_settings(data, model, settings)
         params["interpolation"], class_weight = interpolation or "natural", class_weight or "none"
-    request, loaded = first_load(asked)
+    request, loaded = first_load(asked, quiet=quiet or as_json)
+    params["target_per"] = "row" if loaded.train.per_row else None
     estimator = make_estimator(loaded.task, model, request, class_weight, **settings, **_given(params))
     folder = out or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}-{seed}"
     train_run(estimator, loaded, request, folder, final=final, as_json=as_json)
@@ -244,8 +264,8 @@ def tune(
         asked = set_request(data, drop, data_dir, dataset_option)
     else:
         columns = (id, time, target, values, static, weights)
-        asked = file_request(Path(data), *columns, horizon, window, task, drop, time_format, split, stride, known)
-    request, loaded = first_load(asked)
+        asked = file_request([Path(data)], columns, horizon, window, task, drop, time_format, split, stride, known)
+    request, loaded = first_load(asked, quiet=quiet or as_json)
     estimator = make_estimator(loaded.task, model, request, None, epochs=epochs, seed=seed)
     folder = out or Path("tuning") / f"{Path(data).stem.replace(':', '-')}-{model}"
     space = presets("paper").space(data, model) if paper else None
@@ -264,7 +284,7 @@ def make_estimator(task: str, model: str, request: DataRequest, class_weight: st
     """The estimator of a task that reads what the request names."""
     from leapcde.estimators.load import ESTIMATORS
 
-    if task == "classification":
+    if task in ("classification", "labels"):
         params["class_weight"] = None if class_weight == "none" else "balanced"
     if task == "forecasting" and request.horizon is not None:
         params |= {"horizon": request.horizon, "window": request.window, "stride": request.stride}
@@ -290,7 +310,7 @@ def train_run(
     if as_json:
         about = {"parameters": result.parameters, "baselines": result.baselines, "ahead": result.ahead or None}
         about |= {"split": data.options.get("split"), "coverage of 90 % intervals": result.coverage}
-        about |= {"final": final} | ({} if result.race is None else {"race": result.race})
+        about |= {"final": final, "growth": result.growth or None} | ({} if result.race is None else {"race": result.race})
         return print_json({"run": str(folder), "metric": result.metric, **result.metrics, **about})
     if "split" in data.options and request.columns is not None:
         typer.echo(f"split: {data.options['split']}")
@@ -299,7 +319,7 @@ def train_run(
     print_splits({estimator.model: result.metrics, **result.baselines}, result.metric)
     if result.coverage is not None:
         typer.echo(told_coverage(result.coverage))
-    for line in (result.ahead, FINAL if final else ""):
+    for line in (result.growth, result.ahead, FINAL if final else ""):
         if line:
             typer.echo(line)
     typer.echo(f"{result.stopped}; {result.parameters:,} parameters; {result.seconds:.0f} s\nrun: {folder}")
@@ -313,63 +333,6 @@ def paper_settings(data: str, model: str, given: dict[str, Any]) -> dict[str, An
     paper = presets("paper")
     training = TrainConfig(**{**paper.paper_training(data), **given["training"]})
     return {"training": training, "options": {**paper.paper_options(data, model), **given["options"]}}
-
-
-def set_request(data: str, drop: float, data_dir: Path | None, dataset_option: list[str] | None) -> DataRequest:
-    """A data set by name."""
-    from leapcde.data.dataset import DataRequest
-    from leapcde.datasets.registry import DATASETS, is_name
-
-    if not is_name(data):
-        hint = (
-            "for a table use 'leapcde fit'" if Path(data).exists() else f"{meant(data, DATASETS)}'leapcde data list' shows them"
-        )
-        raise InputError(f"{data!r} is not a data set; {hint}")
-    chosen = name_values(dataset_option or [], "--dataset-option", "words=all")
-    return DataRequest(data, drop, dataset_options=chosen, data_dir=None if data_dir is None else str(data_dir))
-
-
-def file_request(
-    file, id, time, target, values, static, weights, horizon, window, task, drop, time_format, split=None, stride=None, known=""
-) -> DataRequest:
-    """A file with named columns."""
-    from leapcde.data.columns import Columns, one_or_several
-    from leapcde.data.dataset import DataRequest
-
-    if not file.exists():
-        beside = [path.name for path in file.parent.iterdir() if path.is_file()] if file.parent.is_dir() else []
-        hint = meant(file.name, beside) or "a data set by name is trained with 'leapcde train'"
-        raise InputError(f"there is no file {file}; {hint.rstrip()}")
-    if time is None or (id is None and horizon is None):
-        raise InputError(
-            "a file needs --id and --time, the columns that tell samples apart and give the times; "
-            "a single series to be forecast (--horizon) needs --time only"
-        )
-    if known and horizon is None:
-        raise InputError("--known is for forecasts: it names columns whose future is known; give a --horizon")
-    forecast = names(target or "") if horizon is not None else ()
-    targets = one_or_several(names(target or "")) if horizon is None else None
-    channels = names(values) and tuple(dict.fromkeys([*names(values), *forecast, *names(known)]))
-    columns = Columns(id, time, targets, channels, names(static), weights, time_format=time_format)
-    more = {"split": split, "stride": stride, "forecast": forecast or None, "known": names(known) or None}
-    return DataRequest(str(file.resolve()), drop, columns, read_horizon(horizon), window, task, **more)
-
-
-def read_horizon(text: str | None) -> int | tuple[float, ...] | None:
-    """One whole number counts rows; anything else lists times.
-
-    >>> read_horizon("10"), read_horizon("0.5,2")
-    (10, (0.5, 2.0))
-    """
-    if text is None:
-        return None
-    try:
-        found = int(text) if text.strip().isdigit() else tuple(float(part) for part in names(text))
-    except ValueError:
-        found = ()
-    if not found:
-        raise InputError(f"--horizon {text}: give a number of rows, 1 or more, or times after the last one, such as 0.5,1,2")
-    return found
 
 
 def _note_few(data: Dataset) -> None:

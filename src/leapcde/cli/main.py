@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,58 +109,70 @@ def demo(
 @command(app)
 def evaluate(
     run: RunFolder,
-    file: Annotated[
-        Path | None, typer.Argument(help="Newer data with the columns that training saw; default the run's own test data.")
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Newer data with the columns that training saw; default the run's own test data.", metavar="[FILE]..."
+        ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw how often probabilities of classes come true: a PNG file.")] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Test a trained run again, on its own data or on newer, beside the baselines."""
-    from leapcde.estimators.run import baseline_metrics, open_run
+    from leapcde.estimators.run import baseline_metrics, judged, open_run
 
-    if file is not None:
-        return _evaluate_file(run, file, plot, as_json)
+    if files:
+        return _evaluate_files(run, files, plot, as_json)
     if open_run(run)[2]["train"].get("final"):
         seen = f"the model of {run} was trained again on all data (--final), its test data among it"
         raise InputError(f"{seen}; the numbers of its test are in result.json. Give newer data as FILE")
     fitted, data = _open(run, data_dir)
     _plot_reliability(fitted, data.test, plot)
     beside = {name: of["test"] for name, of in baseline_metrics(data, fitted.preprocessor).items()}
-    found = {"test": fitted.evaluate(data.test), **beside}
+    found = {"test": judged(fitted, data)["test"], **beside}
     return print_json(found) if as_json else print_metrics(found)
 
 
 @command(app)
 def predict(
     run: RunFolder,
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns that training saw.")],
-    out: Annotated[Path | None, typer.Option(help="Write a CSV instead of printing it.")] = None,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="CSV or Parquet with the columns that training saw; several files, or a folder.", metavar="FILE..."
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write a CSV, or a .parquet file, instead of printing.")] = None,
     coverage: Annotated[
         float | None, typer.Option(help="Add intervals, or sets of classes, that hold the truth so often: 0.9.")
     ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers answer, part by part.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict for new series in a file; the target column is not needed."""
-    from leapcde.data.table_file import read_table
-    from leapcde.estimators.predictions import for_spreadsheets, predictions_table
-    from leapcde.estimators.run import open_run
-    from leapcde.files import write_text
+    from leapcde.cli.source import read_new
+    from leapcde.estimators.cluster import answers_of, connected
+    from leapcde.estimators.predictions import for_spreadsheets, predictions_table, write_predictions
+    from leapcde.estimators.run import MODEL, open_run
 
     request, estimator, _ = open_run(run)
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; predict in Python with leapcde.load")
-    table = predictions_table(estimator, read_table(file, request.columns), coverage=coverage)
-    text = for_spreadsheets(table).to_csv(index=False)
-    if out is not None:
-        write_text(out, text)
+    data = read_new(files, request.columns, with_target=False)
+    with nullcontext() if cluster is None else connected(cluster) as client:
+        how = {"coverage": coverage, "outputs": None if client is None else answers_of(client, run / MODEL)}
+        if out is None:
+            table = predictions_table(estimator, data, **how)
+            if as_json:
+                return print_json({"predictions": table.to_dict("records")})
+            return typer.echo(harmless(for_spreadsheets(table).to_csv(index=False)), nl=False)
+        count = write_predictions(estimator, data, out, **how)
     if as_json:
-        return print_json({"predictions": table.to_dict("records")} if out is None else {"file": out, "count": len(table)})
-    if out is None:
-        return typer.echo(harmless(text), nl=False)
+        return print_json({"file": out, "count": count})
     if not quiet:
-        typer.echo(f"{len(table)} predictions: {out}", err=True)
+        typer.echo(f"{count} predictions: {out}", err=True)
 
 
 @command(app)
@@ -239,15 +252,14 @@ def _plot_reliability(fitted: Any, series: Any, path: Path | None) -> None:
         save_png(reliability_figure(fitted, series)[0], path)
 
 
-def _evaluate_file(run: Path, file: Path, plot: Path | None, as_json: bool) -> None:
-    from leapcde.cli.source import load_data
-    from leapcde.data.table_file import read_table
+def _evaluate_files(run: Path, files: list[Path], plot: Path | None, as_json: bool) -> None:
+    from leapcde.cli.source import load_data, read_new
     from leapcde.estimators.run import evaluate_new, open_run, told_coverage
 
-    request, estimator, _ = open_run(run)
+    request, estimator, settings = open_run(run)
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; score newer data in Python")
-    table = read_table(file, request.columns)
+    table = read_new(files, request.columns, with_target=True)
     try:
         data = load_data(request)
     except LeapError as error:
@@ -255,12 +267,15 @@ def _evaluate_file(run: Path, file: Path, plot: Path | None, as_json: bool) -> N
         data = None
     if plot is not None:
         _plot_reliability(estimator.fitted_, estimator._training_series(table, None), plot)
-    found, covered = evaluate_new(estimator, table, data)
+    found = evaluate_new(estimator, table, data, final=bool(settings["train"].get("final")))
     if as_json:
-        return print_json({**found, "coverage of 90 % intervals": covered})
-    print_metrics(found)
-    if covered is not None:
-        typer.echo(told_coverage(covered))
+        about = {"coverage of 90 % intervals": found.coverage, "seen": found.seen or None}
+        return print_json({**found.metrics, **about})
+    print_metrics(found.metrics)
+    for line in ("" if found.coverage is None else told_coverage(found.coverage), found.seen):
+        if line:
+            typer.echo(line)
+    return None
 
 
 def _open(run: Path, data_dir: Path | None):

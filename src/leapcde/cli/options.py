@@ -20,7 +20,7 @@ from leapcde.errors import InputError, LeapWarning
 # Parameters of the library that are options of commands by the same name.
 FLAGS = ("id", "time", "time_format", "target", "values", "static", "horizon", "window", "stride", "task", "model", "epochs")
 FLAGS += ("batch_size", "learning_rate", "interpolation", "class_weight", "seed", "split", "known", "weights", "ensemble")
-FLAGS += ("time_limit", "patience")
+FLAGS += ("time_limit", "patience", "target_per")
 WIDE = 10_000  # columns; a file or a pipe has no edge
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
@@ -147,6 +147,25 @@ def name_values(pairs: list[str], flag: str, example: str) -> dict[str, Any]:
         except (ValueError, RecursionError):
             found[name] = value
     return found
+
+
+def event_or_target(
+    event: str | None, duration: str | None, target: str | None, horizon: str | None, task: str | None
+) -> tuple[str | None, str | None]:
+    """The target and the task of a command, where those of a time to an event have options of their own.
+
+    >>> event_or_target("dead", "days", None, None, None)
+    ('dead,days', 'survival')
+    """
+    if event is None and duration is None:
+        if task == "survival":
+            raise InputError("task 'survival' needs --event and --duration, the columns that say whether and when")
+        return target, task
+    if event is None or duration is None:
+        raise InputError("--event and --duration belong together: the columns that say whether the event was seen, and when")
+    if target is not None or horizon is not None or task not in (None, "survival"):
+        raise InputError("--event and --duration are what is predicted; leave out --target, --horizon and --task")
+    return f"{event},{duration}", "survival"
 
 
 def read_seconds(text: str) -> float:

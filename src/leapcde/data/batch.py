@@ -17,7 +17,7 @@ class Padded(NamedTuple):
     mask: Any  # (batch, length, channels), 1 where observed
     last: Any  # (batch, channels), each channel's last observed value, 0 if there is none
     static: Any  # (batch, features), possibly of width 0
-    target: Any  # (batch, ...) or None
+    target: Any  # (batch, ...) or None; where each row has one (batch, length, ...), -1 or NaN where there is none
     weights: Any = None  # (batch,): how much each sample counts, or None
 
     @property
@@ -49,9 +49,18 @@ def pad(series: Series, length: int | None = None) -> Padded:
         mask=mask.astype(np.float32),
         last=last.astype(np.float32),
         static=static.astype(np.float32),
-        target=series.target,
+        target=_padded_target(series, rows, inside),
         weights=None if series.weights is None else series.weights.astype(np.float32),
     )
+
+
+def _padded_target(series: Series, rows: np.ndarray, inside: np.ndarray) -> np.ndarray | None:
+    """Targets of samples as they are; those of rows as values are, with none where there is no row."""
+    if series.target is None or not series.per_row:
+        return series.target
+    found = series.target[rows]
+    found[~inside] = np.nan if found.dtype.kind == "f" else -1
+    return found
 
 
 WASTE = 1.15  # how much longer padding may make samples on average, before one more length is compiled

@@ -25,7 +25,7 @@ class Columns:
     time : str, optional
         When each row was observed: numbers or dates.
     target : str or sequence of str, optional
-        What is predicted, one value a sample, repeated on its rows.
+        What is predicted, one value a sample, repeated on its rows; or one a row.
     values : sequence of str, default all columns that are nothing else
         The channels.
     static : sequence of str, default none
@@ -36,6 +36,8 @@ class Columns:
         The categories of columns of text, as training data had them; found in the table if not given.
     time_format : str, optional
         How times are written in a file, such as "%d/%m/%Y %H:%M", where that can be read in two ways.
+    target_per : str, optional
+        "row" if every row has a target of its own.
 
     >>> Columns.of({"id": "patient", "time": "hour", "static": ["age"]}).static
     ('age',)
@@ -49,6 +51,7 @@ class Columns:
     weights: str | None = None
     categories: dict[str, tuple[str, ...]] | None = None
     time_format: str | None = None
+    target_per: str | None = None
 
     @classmethod
     def of(cls, given: Columns | dict[str, Any] | None) -> Columns:
@@ -64,7 +67,7 @@ class Columns:
             return cls(**{**found, **lists, **several})
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"columns: {error}; it takes id, time, target, values, static, weights, categories and time_format"
+                f"columns: {error}; it takes id, time, target, values, static, weights, categories, time_format and target_per"
             ) from None
 
     def to_json(self) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def one_or_several(target: Any) -> str | tuple[str, ...] | None:
     return tuple(target) if len(target) > 1 else (target[0] if target else None)
 
 
-LATER = ("weights", "categories", "time_format")
+LATER = ("weights", "categories", "time_format", "target_per")
 
 
 def named_columns(columns: Columns) -> set[str | None]:
@@ -103,10 +106,12 @@ def read_columns(table: Any, columns: Columns, *, with_target: bool = True) -> S
     named = named_columns(columns)
     values = columns.values or tuple(str(column) for column in table.columns if str(column) not in named)
     known = {"target": columns.target, "weights": columns.weights} if with_target else {}
+    if with_target and columns.target_per is not None:
+        known["target_per"] = columns.target_per
     known |= {"values": values, "static": columns.static, "categories": columns.categories}
     series = from_table(table, id=columns.id, time=columns.time, **known)
     if columns.categories is None and not columns.values:
-        _note_categories(series, columns)
+        note_categories(series, columns)
     return series
 
 
@@ -124,7 +129,10 @@ def columns_of(series: Series) -> tuple[str, ...]:
 
 def as_trained(train: Series, *others: Series | None) -> list[Any]:
     """Series of one table without categories that the training part does not show: nothing can be learned of them."""
-    seen = set(np.array(train.channels)[np.any(train.values == 1, axis=0)])
+    if not train.categories:
+        return [train, *others]
+    shown = np.any([np.any(part.values == 1, axis=0) for part in train.blocks()], axis=0)
+    seen = set(np.array(train.channels)[shown])
     if train.static is not None:
         seen |= set(np.array(train.static_names)[np.any(train.static == 1, axis=0)]) if train.static_names else set()
     lost = {f"{name}={kind}" for name, kinds in train.categories.items() for kind in kinds} - seen
@@ -146,7 +154,8 @@ def _without(series: Series, lost: set[str]) -> Series:
     return replace(found, static=series.static[:, stay], static_names=tuple(series.static_names[i] for i in stay))
 
 
-def _note_categories(series: Series, columns: Columns) -> None:
+def note_categories(series: Series, columns: Columns) -> None:
+    """Say which columns of text were read as categories."""
     found = {name: kinds for name, kinds in series.categories.items() if name not in columns.static}
     if found:
         told = "; ".join(f"{name} ({', '.join(kinds[:5])}{', …' if len(kinds) > 5 else ''})" for name, kinds in found.items())

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import numpy as np
 
 from leapcde.data.columns import Columns
 from leapcde.data.series import Series
 
 FORMER = "former"  # how forecasts were split before there was a choice: windows half a horizon apart, whole ids at random
-LATER = ("split", "stride", "forecast", "known")
+LATER = ("split", "stride", "forecast", "known", "more")
+
+
+# Of validation data and what was said of it, which may set a threshold, and of a part and what was said of that.
+More = Callable[[Series, np.ndarray, Series, np.ndarray], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,7 @@ class Dataset:
     test: Series
     options: dict[str, Any] = field(default_factory=dict)
     sequences: Series | None = None  # whole ones, where `train` holds some of their windows and others may be cut
+    more: More | None = None  # metrics of class probabilities that only this data has
 
     @property
     def to_fit(self) -> Series:
@@ -56,6 +64,7 @@ class DataRequest:
     stride: int | None = None
     forecast: tuple[str, ...] | None = None  # channels; all if not given
     known: tuple[str, ...] | None = None  # channels whose future is known
+    more: tuple[str, ...] | None = None  # files that belong to `data`
 
     def to_json(self) -> dict[str, Any]:
         """Without later fields that say nothing: runs from before there were any stay what they were."""
@@ -71,7 +80,7 @@ class DataRequest:
             data = {**data, "split": FORMER}
         lists = {
             "horizon": tuple(horizon) if isinstance(horizon, list) else horizon,
-            **{name: tuple(data[name]) for name in ("forecast", "known") if data.get(name)},
+            **{name: tuple(data[name]) for name in ("forecast", "known", "more") if data.get(name)},
             "columns": None if columns is None else Columns.of(columns),
         }
         return cls(**{**data, **lists})

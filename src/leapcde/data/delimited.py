@@ -61,19 +61,19 @@ def read_table(path: Path, columns: Columns | None = None) -> Any:
         raise InputError(f"cannot read {path}: {str(error).strip() or 'it is cut short or damaged'}") from None
     if len(table.columns) == 1:
         raise InputError(f"cannot read {path}: it has one column only ({str(table.columns[0])!r})")
-    return _with_times(table, columns)
+    return with_times(table, columns)
 
 
 def _read_text(path: Path, columns: Columns) -> Any:
     separator = sniff(path)
-    names, rows = _look(path, separator)
+    names, rows = look(path, separator)
     called = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
     # Identities are read as they are written, each once: as numbers, 007 would be 7.
     kept: Any = {name: "category" for name in (columns.id, columns.target) if name in called}
     # Whole columns at once: in chunks, groups and categories such as 007 would be numbers here and text there.
     how: dict[str, Any] = {"header": 0, "names": called, "index_col": False, "usecols": range(len(names)), "dtype": kept}
     how["low_memory"] = False
-    with _opened(path) as file, warnings.catch_warnings():
+    with opened(path) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # text among numbers: said with its row, where it matters
         table = pd.read_csv(file, sep=separator, encoding="utf-8-sig", **how)
     if len(rows) == len(table):
@@ -83,11 +83,11 @@ def _read_text(path: Path, columns: Columns) -> Any:
     table = _without_commas(table, columns.id)
     for name in kept.keys() & set(table.columns):
         if isinstance(table[name].dtype, pd.CategoricalDtype):
-            table[name] = (_identities if name == columns.id else _labels)(table[name])
+            table[name] = (identities if name == columns.id else labels)(table[name])
     return table
 
 
-def _opened(path: Path) -> Any:
+def opened(path: Path) -> Any:
     """The bytes of a file, unpacked on the way."""
     suffix = path.suffix.lower()
     if suffix in OTHER_PACKED or path.name.lower().endswith((".tar.gz", ".tar.bz2", ".tar.xz")):
@@ -103,7 +103,7 @@ def _opened(path: Path) -> Any:
 
 def sniff(path: Path) -> str:
     """What separates the columns: what splits the first line and splits most others into as many."""
-    with _opened(path) as file:
+    with opened(path) as file:
         text = file.read(LOOK)
     lines = [line for line in text.decode("utf-8-sig", "replace").splitlines() if line.strip()]
     lines = lines[: max(1, len(lines) - 1)] if len(text) == LOOK else lines  # the last one is cut
@@ -121,24 +121,25 @@ def _fit(lines: list[str], mark: str) -> tuple[float, int]:
     return Counter(counts)[counts[0]] / len(counts), counts[0]
 
 
-def _look(path: Path, separator: str) -> tuple[list[str], np.ndarray]:
-    """The header, and the row of the file from which each row of the table comes.
+def look(path: Path, separator: str, *, count: bool = True) -> tuple[list[str], np.ndarray]:
+    """The header, and the row of the file from which each row of the table comes, unless they are too many to `count`.
 
     Each must have as many fields as the header: a parser would fill up or shift what is there without a word.
     """
-    wrong, count, behind, rows = Problems(), 0, 0, array("q")
-    with _opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+    wrong, many, behind, rows = Problems(), 0, 0, array("q")
+    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         records = _records(text, separator)
         names = _header(next(records, (0, []))[1])
         for row, cells in records:
-            rows.append(row)
+            if count:
+                rows.append(row)
             if len(cells) == len(names):
                 continue
             if len(cells) > len(names) and not any(map(str.strip, cells[len(names) :])):
                 behind += 1
-            elif (count := count + 1) <= SHOWN:
+            elif (many := many + 1) <= SHOWN:
                 wrong.add(f"row {row} of the file has {len(cells)} fields, the header has {len(names)}")
-    wrong.raise_if_any(f"cannot read {path}: rows must have as many fields as the header, and {count} have not")
+    wrong.raise_if_any(f"cannot read {path}: rows must have as many fields as the header, and {many} have not")
     if behind:
         noted = f"{behind} rows end with an empty field that the header does not name; it is left out"
         warnings.warn(noted, LeapWarning, stacklevel=5)
@@ -173,7 +174,7 @@ def _header(names: list[str]) -> list[str]:
     return names
 
 
-def _identities(column: Any) -> Any:
+def identities(column: Any) -> Any:
     """Ids as numbers where the numbers, written out, are the ids; else as text: nothing is merged, no zero is lost."""
     texts = column.cat.categories
     for kind in (np.int64, np.float64):
@@ -184,7 +185,7 @@ def _identities(column: Any) -> Any:
     return _each(column, texts.astype(object))
 
 
-def _labels(column: Any) -> Any:
+def labels(column: Any) -> Any:
     """Targets as numbers, or yes and no, where they are such; 01 is a name."""
     texts = column.cat.categories
     named = texts.str.fullmatch(r"\s*[+-]?0\d+\s*").any()
@@ -247,7 +248,7 @@ def _plain(column: Any, form: str) -> Any:
     return found.astype(float) if whole else plain.astype(object).where(plain.notna(), np.nan)
 
 
-def _with_times(table: Any, columns: Columns | None) -> Any:
+def with_times(table: Any, columns: Columns | None) -> Any:
     if columns is None or columns.time_format is None or columns.time not in table.columns:
         return table
     problems, cells = Problems(), table[columns.time].to_numpy()

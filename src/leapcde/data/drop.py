@@ -23,6 +23,8 @@ def drop(series: Series, rate: float, *, seed: int = 56789, what: str = "times")
     if not 0 <= rate < 1:
         raise InputError(f"drop rate {rate}: give a share from 0 up to, but not including, 1")
     choose("kind of dropping", what, ("times", "values"))
+    if rate == 0:
+        return without_empty_rows(series)
     generator = np.random.default_rng(seed)
     width = 1 if what == "times" else series.values.shape[1]
     noise = generator.random((len(series.times), width))
@@ -38,7 +40,7 @@ def drop(series: Series, rate: float, *, seed: int = 56789, what: str = "times")
 
 def without_empty_rows(series: Series) -> Series:
     """Remove inner time points at which no channel was observed; each sample's first and last stay."""
-    keep = np.logical_not(np.isnan(series.values).all(1))
+    keep = np.concatenate([~np.isnan(part.values).all(1) for part in series.blocks()] or [np.zeros(0, bool)])
     keep[series.offsets[:-1]] = True
     keep[series.offsets[1:] - 1] = True
-    return series.keep_rows(keep)
+    return series if keep.all() else series.keep_rows(keep)

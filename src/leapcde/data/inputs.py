@@ -12,8 +12,10 @@ from sklearn.exceptions import DataConversionWarning
 from leapcde.data.columns import Columns, read_columns
 from leapcde.data.parse import is_missing, unmasked
 from leapcde.data.read import as_series
-from leapcde.data.series import Series, check, join
+from leapcde.data.series import Series, check, join, name_of
 from leapcde.errors import InputError, Problems
+
+EVENT_TIMES = "give a structured array (event, time) as scikit-survival has it, or rows of (event, time)"
 
 
 def read(
@@ -24,8 +26,10 @@ def read(
     with_target: bool = True,
     sample_weight: Any = None,
     groups: Any = None,
+    target_per: str = "sample",
 ) -> Series:
-    """Any accepted form as one checked `Series`. `target` is one entry a sample, in the order of the samples.
+    """Any accepted form as one checked `Series`. `target` is one entry a sample, in the order of the samples; with
+    `target_per="row"`, an array of one entry a row.
 
     So are `sample_weight` and `groups`: samples of one group are then samples of one id.
 
@@ -37,7 +41,9 @@ def read(
     series = _series(data, columns or Columns(), with_target)
     if target is None and sample_weight is None and groups is None:
         return check(series) if isinstance(data, Series) else series
-    series = as_series(series, target=_flat(target), weights=_plain(sample_weight))
+    if target is not None:
+        target = list(target) if target_per == "row" and hasattr(target, "__len__") else _flat(target)
+    series = as_series(series, target=target, weights=_plain(sample_weight), target_per=target_per)
     if target is not None:
         series = replace(series, target_names=tuple(map(str, getattr(target, "columns", ()))))
     return series if groups is None else replace(series, ids=_groups(groups, series))
@@ -162,3 +168,52 @@ def times_within(series: Series, times: Any, reach: float) -> np.ndarray:
     why = "the path goes on up to the horizon" if reach else "LeapForecaster('leap+') looks beyond its end"
     problems.raise_if_any(f"the learned path exists within each sample only; {why}")
     return clock
+
+
+def event_times(y: Any) -> np.ndarray:
+    """Times to an event in any form that people have, as rows of (event, time).
+
+    A structured array, where the field of truths is the event whatever its name; rows; or a table with two columns.
+
+    >>> event_times(np.array([(True, 2.5), (False, 4.0)], dtype=[("dead", bool), ("days", float)])).tolist()
+    [[1.0, 2.5], [0.0, 4.0]]
+    """
+    names = getattr(getattr(y, "dtype", None), "names", None)
+    if names is not None:
+        truths = [name for name in names if y.dtype[name].kind == "b"]
+        if len(names) != 2 or len(truths) != 1:
+            raise InputError(f"y has the fields {', '.join(names)}; {EVENT_TIMES}: one field of truths, one of times")
+        other = next(name for name in names if name not in truths)
+        return np.stack([np.asarray(y[truths[0]], float), _floats(y[other])], 1)
+    table = y.to_numpy() if hasattr(y, "to_numpy") else unmasked(y)
+    try:
+        rows = np.asarray(table)
+    except ValueError:
+        raise InputError(f"y: rows of different lengths; {EVENT_TIMES}") from None
+    if rows.ndim != 2 or rows.shape[1] != 2:
+        raise InputError(f"y has shape {rows.shape}; {EVENT_TIMES}")
+    found = np.stack([_floats(rows[:, 0]), _floats(rows[:, 1])], 1)
+    if not np.isin(found[:, 0], (0, 1)).all() and np.isin(found[:, 1], (0, 1)).all():
+        raise InputError("y has the times first; give rows of (event, time), in this order")
+    return found
+
+
+def _floats(column: Any) -> np.ndarray:
+    try:
+        return np.asarray(column).astype(float)
+    except (TypeError, ValueError):
+        raise InputError(f"y holds what is no number; {EVENT_TIMES}") from None
+
+
+def check_event_times(series: Series) -> np.ndarray:
+    """The target as rows of (event, time), or one error that lists what is wrong with it."""
+    target = np.asarray(series.target)
+    if target.ndim != 2 or target.shape[1] != 2 or target.dtype.kind not in "fiub":
+        raise InputError(f"y has shape {target.shape}; {EVENT_TIMES}")
+    problems = Problems()
+    for i in np.flatnonzero(~np.isin(target[:, 0], (0, 1))):
+        problems.add(f"{name_of(series, i)}: its event is {target[i, 0]:g}; 1 says that it was seen, 0 that it was not")
+    for i in np.flatnonzero(~(np.isfinite(target[:, 1]) & (target[:, 1] >= 0))):
+        problems.add(f"{name_of(series, i)}: its duration is {target[i, 1]:g}; give how long after its last row, 0 or more")
+    problems.raise_if_any("times to an event cannot be used")
+    return np.asarray(target, float)

@@ -15,6 +15,7 @@ from leapcde.errors import InputError, LeapWarning, Problems, meant
 RowName = Callable[[int], str]  # how a row is called in a message
 Categories = dict[str, tuple[str, ...]]  # of each column of text, in order
 MOST_CATEGORIES = 50  # of a column; more are ids or free text
+ROW_NAME = "name of a row"  # what a table knows of its rows, in its attrs
 FILE_ROW = "row of the file"  # the name of an index that holds them
 COMMA = r"[-+]?[\d.]*\d,\d[\d,.]*"  # a number with a comma in it
 
@@ -25,6 +26,8 @@ def place(i: int) -> str:
 
 def row_names(table: Any) -> RowName:
     """How rows of a table are called: by the row of their file, by a pandas index that tells them apart, by their place."""
+    if ROW_NAME in (known := getattr(table, "attrs", {})):
+        return known[ROW_NAME]
     index = getattr(table, "index", None)
     if index is None or index.dtype.kind not in "iu" or not index.is_unique:
         return lambda i: f"row {i}"
@@ -178,20 +181,59 @@ def target_column(values: Any, where: str, problems: Problems, row_name: RowName
     try:
         array = np.atleast_1d(np.asarray(values))
     except ValueError:
-        problems.add(f"{where}: entries of different shapes; give one label, number or (step, channel) array a sample")
+        fix = "give one label, number or (step, channel) array a sample; target_per='row' is for one a row"
+        problems.add(f"{where}: entries of different shapes; {fix}")
         return None
     empty = is_missing(array)
     # Only what is forecast, which has more than one dimension, may be partly unknown.
     if empty.any() and (array.ndim == 1 or array.dtype == object):
         i = int(np.argmax(empty))
         row = f"row {i}" if row_name is None else row_name(i)
-        problems.add(f"{where}: empty in {row}; every sample needs one, leave out those without")
+        other = "" if row_name is None else "; a target of each row needs target_per='row'"
+        problems.add(f"{where}: empty in {row}; every sample needs one, leave out those without{other}")
         return None
     try:
         return array.astype(str) if array.dtype == object else array
     except ValueError:  # lists in cells
         problems.add(f"{where}: several entries in one; give one label or number a sample")
         return None
+
+
+def row_targets(target: Any, lengths: np.ndarray, problems: Problems) -> np.ndarray | None:
+    """The target of each row, end to end, from one array a sample; NaN, or no text, where a row has none."""
+    parts = [np.asarray(unmasked(part)) for part in target] if hasattr(target, "__len__") else []
+    if len(parts) != len(lengths) or any(part.ndim != 1 for part in parts):
+        shapes = f"{len(parts)} entries for {len(lengths)} samples" if len(parts) != len(lengths) else "entries of several axes"
+        problems.add(f"target: {shapes}; with target_per='row', give a list of arrays with one value a row of each sample")
+        return None
+    before = len(problems.found)
+    for i, (part, rows) in enumerate(zip(parts, lengths, strict=True)):
+        if len(part) != rows:
+            problems.add(f"target of sample {i}: {len(part)} values for {rows} rows; give one a row, NaN where there is none")
+    if len(problems.found) > before:
+        return None
+    plain = all(part.dtype.kind in "fiub" for part in parts)
+    return row_labels(np.concatenate(parts if plain else [part.astype(object) for part in parts]), "target", problems)
+
+
+def row_labels(values: Any, where: str, problems: Problems, row_name: RowName | None = None) -> np.ndarray | None:
+    """Targets of rows: numbers with NaN where there is none, or text, which is empty there."""
+    array, empty = np.asarray(values), is_missing(values)
+    if array.ndim != 1 or empty.shape != array.shape:
+        problems.add(f"{where}: several entries in one; give one label or number a row")
+        return None
+    if empty.all():
+        problems.add(f"{where}: empty in all rows; some need one")
+        return None
+    if array.dtype.kind in "iub":
+        return array
+    if array.dtype.kind == "f" or all(isinstance(cell, (int, float, np.number)) for cell in array[~empty]):
+        found = np.where(empty, np.nan, array).astype(float)
+        if np.isinf(found).any():
+            row = int(np.argmax(np.isinf(found)))
+            problems.add(f"{where}: infinite in {place(row) if row_name is None else row_name(row)}; leave it empty")
+        return found
+    return np.where(empty, "", array).astype(str)
 
 
 def is_missing(values: Any) -> np.ndarray:
@@ -207,7 +249,7 @@ def find_categories(table: Any, cells: dict[str, np.ndarray], names: Sequence[st
     for name, column in zip(map(str, table.columns), table.columns, strict=True):
         if name not in names:
             continue
-        kinds = _categories(cells[name], declared=str(table[column].dtype).lower().startswith(("categor", "enum")))
+        kinds = categories_of(cells[name], declared=str(table[column].dtype).lower().startswith(("categor", "enum")))
         if len(kinds) > MOST_CATEGORIES:
             problems.add(
                 f"column {name!r}: {len(kinds)} different texts, such as {kinds[0]!r}; at most {MOST_CATEGORIES} can be "
@@ -239,6 +281,19 @@ def one_hot(matrix: np.ndarray, names: Sequence[str], categories: Categories) ->
     return np.concatenate(parts, axis=1) if categories else matrix, tuple(made)
 
 
+def yes_no(column: np.ndarray) -> np.ndarray:
+    """Cells of yes and no as 1 and 0, missing ones as NaN; any other column as it is.
+
+    >>> yes_no(np.array(["yes", "No", None], object)).tolist()
+    [1.0, 0.0, nan]
+    """
+    if column.dtype.kind not in "OUT":
+        return column
+    words = [None if gone else str(cell).strip().lower() for cell, gone in zip(column, is_missing(column), strict=True)]
+    known = {"yes": 1.0, "no": 0.0, None: np.nan}
+    return np.array([known[word] for word in words]) if set(words) <= known.keys() and any(words) else column
+
+
 def truths(column: np.ndarray) -> np.ndarray:
     """True, false and missing cells as 1, 0 and NaN; any other column as it is."""
     if column.dtype != object or pd.api.types.infer_dtype(column, skipna=True) != "boolean":
@@ -249,7 +304,7 @@ def truths(column: np.ndarray) -> np.ndarray:
     return found
 
 
-def _categories(column: np.ndarray, *, declared: bool) -> tuple[str, ...]:
+def categories_of(column: np.ndarray, *, declared: bool = False) -> tuple[str, ...]:
     """The categories of a column, sorted; none if it is no column of text."""
     if not declared and column.dtype.kind not in "OUT":
         return ()

@@ -19,17 +19,22 @@ from leapcde.data.parse import (
     number_columns,
     numbers,
     one_hot,
+    row_labels,
     row_names,
+    row_targets,
     static_features,
     table_cells,
     target_column,
     told_apart,
     unmasked,
     value_columns,
+    yes_no,
 )
 from leapcde.data.series import Series, check_and_raise, first_rows, name_of
 from leapcde.errors import InputError, Problems, choose
 
+ONE = "it must hold one value a sample; a target of each row needs target_per='row'"
+PER = ("sample", "row")
 LAYOUTS = ("channels_last", "channels_first")
 
 
@@ -42,6 +47,7 @@ def as_series(
     weights: Any = None,
     channels: Sequence[str] | None = None,
     layout: str = "channels_last",
+    target_per: str = "sample",
 ) -> Series:
     """Make a `Series` from what people have.
 
@@ -50,7 +56,8 @@ def as_series(
     `times` may be shared (time,) or per sample (sample, time), and rows at the end of a sample that are NaN in every
     channel are padding. Without times, observations count 0, 1, 2, … `layout="channels_first"` reads arrays as aeon
     has them: (sample, channel, time), or a list of (channel, time), with or without times. `weights` says how much each
-    sample counts in training and in metrics.
+    sample counts in training and in metrics. With `target_per="row"` the target is a list of arrays, one value a row of each
+    sample, NaN or None where a row has none.
 
     >>> as_series(np.ones((4, 10, 3))).lengths.tolist()
     [10, 10, 10, 10]
@@ -66,8 +73,11 @@ def as_series(
         if not pairs:
             raise InputError("there are no samples: the data is empty")
         series = _join(pairs, channels, problems)
-    if target is not None:
-        series = replace(series, target=target_column(target, "target", problems))
+    choose("target_per", target_per, PER)
+    if target is not None and target_per == "row":
+        series = replace(series, target=row_targets(target, series.lengths, problems), target_per="row")
+    elif target is not None:
+        series = replace(series, target=target_column(target, "target", problems), target_per="sample")
     if static is not None:
         series = replace(series, static=static_features(static, problems))
     if weights is not None:
@@ -86,13 +96,15 @@ def from_table(
     weights: str | None = None,
     categories: Categories | None = None,
     time_format: str | None = None,
+    target_per: str = "sample",
 ) -> Series:
     """Make a `Series` from a long table (pandas or polars): one row an observation time, one column a channel.
 
     Rows may come in any order. Without `id`, all rows are one sample. `target`, `static` and `weights` columns hold one
-    value a sample, repeated on its rows; several targets are numbers. A column of text becomes one of 0 and 1 for each of its
-    categories ("sex=f"), those of the table or, so that new data is read as that of training was, `categories`: what
-    `Series.categories` of the latter holds.
+    value a sample, repeated on its rows; several targets are numbers, or yes and no. With `target_per="row"` the target is what
+    stands in each row, and may be empty in some. A column of text becomes one of 0 and 1 for each of its categories ("sex=f"),
+    those of the table or, so that new data is read as that of training was, `categories`: what `Series.categories` of the
+    latter holds.
     Dates and times become seconds, those with a time zone in UTC; text is read as dates where that can be done in one way
     only, or as `time_format` says ("%d/%m/%Y %H:%M").
 
@@ -107,15 +119,15 @@ def from_table(
     targets = [target] if isinstance(target, str) else list(target or ())
     channels = value_columns(list(cells), [*filter(None, [id, time, weights]), *static, *targets], values)
     keys = cells[id] if id else np.zeros(len(cells[time]), int)
-    clock = seconds_or_numbers(cells[time], f"column {time!r}", problems, time_format=time_format, row_name=row_name)
-    if time_format is None and cells[time].dtype.kind in "iuf":
-        note_whole_dates(clock, f"column {time!r}")
+    clock = _clock(cells[time], time, problems, time_format, row_name)
     empty = is_missing(keys)
     if empty.any():
         problems.add(f"column {id!r}: empty in {row_name(int(np.argmax(empty)))}; every row needs an id")
     kinds = find_categories(table, cells, [*channels, *static], problems) if categories is None else categories
     matrix, extra = (number_columns(cells, names, problems, row_name, kinds) for names in (channels, static))
-    labels = target_column(cells[targets[0]], f"column {targets[0]!r}", problems, row_name) if len(targets) == 1 else None
+    choose("target_per", target_per, PER)
+    read_labels = row_labels if target_per == "row" else target_column
+    labels = read_labels(cells[targets[0]], f"column {targets[0]!r}", problems, row_name) if len(targets) == 1 else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
     ids, owner = told_apart(keys)
@@ -124,12 +136,15 @@ def from_table(
     rows, names = one_hot(matrix[order], channels, kinds)
     series = Series(clock[order], rows, offsets, names, ids=ids if id else None, categories=dict(kinds))
     where = lambda row: row_name(int(order[row]))
-    if labels is not None:
+    if labels is not None and target_per == "row":
+        series = replace(series, target=labels[order], target_per="row")
+    elif labels is not None:
         series = replace(series, target=_one_each(labels[order], series, targets[0], problems, where))
     if len(targets) > 1:
-        each = number_columns(cells, targets, problems, row_name)[order]
-        found = _each_target(each, series, targets, problems, where)
-        series = replace(series, target=found, target_names=tuple(targets))
+        if target_per == "row":
+            problems.add(f"several targets ({', '.join(targets)}) of each row: name one target at a time")
+        each = number_columns({name: yes_no(cells[name]) for name in targets}, targets, problems, row_name)[order]
+        series = replace(series, target=_each_target(each, series, targets, problems, where), target_names=tuple(targets))
     if static:
         each = [_one_each(c[order], series, name, problems, where) for c, name in zip(extra.T, static, strict=True)]
         features, names = one_hot(np.stack(each, 1), static, kinds)
@@ -138,6 +153,27 @@ def from_table(
         counts = number_columns(cells, [weights], problems, row_name)[order, 0]
         series = replace(series, weights=_one_each(counts, series, weights, problems, where))
     return check_and_raise(series, problems, "cannot read the table", where)
+
+
+def _clock(cells: np.ndarray, name: str, problems: Problems, time_format: str | None, row_name: RowName) -> np.ndarray | None:
+    """The column of times as numbers; None where it cannot be read."""
+    found = seconds_or_numbers(cells, f"column {name!r}", problems, time_format=time_format, row_name=row_name)
+    if time_format is None and cells.dtype.kind in "iuf":
+        note_whole_dates(found, f"column {name!r}")
+    return found
+
+
+def times_as_written(table: Any, id: str | None, time: str) -> np.ndarray:
+    """The cells of a table's times, in the order of the rows of the `Series` that `from_table` makes of it.
+
+    >>> import pandas as pd
+    >>> times_as_written(pd.DataFrame({"id": [2, 1], "day": ["2024-05-02", "2024-05-01"]}), "id", "day").tolist()
+    ['2024-05-01', '2024-05-02']
+    """
+    cells = table_cells(as_table(table))
+    clock = seconds_or_numbers(cells[time], f"column {time!r}", Problems())
+    owner = told_apart(cells[id])[1] if id else np.zeros(len(cells[time]), int)
+    return cells[time][np.lexsort((clock, owner))]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 def _pairs(data: Any, times: Any, first: bool, problems: Problems) -> list[tuple[Any, Any]]:
@@ -242,5 +278,5 @@ def _one_each(column: np.ndarray, series: Series, name: str, problems: Problems,
     differs = ~is_missing(column) & (column != np.repeat(first, series.lengths))
     for row in first_rows(differs, series.owner):
         where = name_of(series, series.owner[row])
-        problems.add(f"{where}: column {name!r} changes within the sample, in {row_name(row)}; it must hold one value a sample")
+        problems.add(f"{where}: column {name!r} changes within the sample, in {row_name(row)}; {ONE}")
     return first

@@ -6,15 +6,30 @@ costs what its observations cost, and everything below is vectorised over all sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, SupportsIndex
 
 import numpy as np
 
+from leapcde.data.store.mapped import alike, let_go
 from leapcde.errors import Problems
 
-EACH = ("target", "static", "ids", "weights")  # what a series has for each sample
+BLOCK = 2**16  # rows
+EACH = ("target", "static", "ids", "weights")  # what a series has for each sample; a target may be one of each row
+
+
+def blocks(offsets: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:
+    """(first, stop) of samples that lie one after the other and have at most so many rows together, or are one.
+
+    >>> list(blocks(np.array([0, 2, 4, 9, 10]), 4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    first = 0
+    while first < len(offsets) - 1:
+        stop = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        yield first, (stop := max(stop, first + 1))
+        first = stop
 
 
 def join(parts: Sequence[Series]) -> Series:
@@ -30,6 +45,8 @@ def join(parts: Sequence[Series]) -> Series:
             problems.add(f"part {i}: channels {', '.join(part.channels)}; part 0 has {', '.join(first.channels)}")
         if part.categories != first.categories:
             problems.add(f"part {i}: has other categories than part 0; read both with the same categories=")
+        if part.per_row != first.per_row:
+            problems.add(f"part {i}: has targets per {part.target_per}, part 0 per {first.target_per}")
         for name in ("target", "static", "weights"):
             if (getattr(part, name) is None) != (getattr(first, name) is None):
                 problems.add(f"part {i}: {name} is given for some parts only; give it for all or none")
@@ -57,13 +74,14 @@ class Series:
     values: np.ndarray  # (rows, channels), NaN where nothing was observed
     offsets: np.ndarray  # (samples + 1,)
     channels: tuple[str, ...]
-    target: np.ndarray | None = None  # (samples, ...): labels, numbers, or future values (horizon, channels)
+    target: np.ndarray | None = None  # (samples, ...): labels, numbers, or future values (horizon, channels); see `target_per`
     static: np.ndarray | None = None  # (samples, features), NaN allowed
     ids: np.ndarray | None = None  # (samples,): a patient, a sequence; windows of one sequence share its id
     weights: np.ndarray | None = None  # (samples,): how much each counts; all the same without
     static_names: tuple[str, ...] = ()  # of the features, where they have any
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of columns that are channels or statics "sex=f"
     target_names: tuple[str, ...] = ()  # names of several targets, where they have any
+    target_per: str = "sample"  # or "row": then the target is (rows,), NaN or "" where a row has none
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -77,6 +95,16 @@ class Series:
         """The sample to which each row belongs."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    @property
+    def per_row(self) -> bool:
+        """Whether every row has a target of its own."""
+        return self.target_per == "row"
+
+    @property
+    def target_weights(self) -> np.ndarray | None:
+        """How much each target counts: as much as its sample."""
+        return np.repeat(self.weights, self.lengths) if self.per_row and self.weights is not None else self.weights
+
     def sample(self, i: SupportsIndex) -> tuple[np.ndarray, np.ndarray]:
         """Times and values of one sample."""
         i = range(len(self))[i]
@@ -86,22 +114,56 @@ class Series:
     def __getitem__(self, i: SupportsIndex) -> Series:
         return self.take([range(len(self))[i]])  # one sample, so that scikit-learn can pick and `inputs.join` put together
 
+    def part(self, first: int, stop: int) -> Series:
+        """Samples that lie one after the other; nothing is copied."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[stop]))
+        each = {name: getattr(self, name) for name in EACH}
+        at = {name: rows if self._of_rows(name) else slice(first, stop) for name in EACH}
+        each = {name: None if array is None else array[at[name]] for name, array in each.items()}
+        offsets = self.offsets[first : stop + 1] - self.offsets[first]
+        return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
+
+    def blocks(self, rows: int | None = None) -> Iterator[Series]:
+        """All samples, in parts of about so many rows: what is made of each need not be in memory for all."""
+        for first, stop in blocks(self.offsets, rows or BLOCK):
+            yield self.part(first, stop)
+            let_go(self.times, self.values)
+
     def take(self, samples: Sequence[int] | np.ndarray) -> Series:
         """The given samples, in the given order."""
         index = np.asarray(samples)
         samples = np.arange(len(self))[index if index.size else index.astype(int)]
         lengths = self.lengths[samples]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)
+        times, values = (alike(array, (int(offsets[-1]), *array.shape[1:])) for array in (self.times, self.values))
+        for first, stop in blocks(offsets, BLOCK):  # an index of all rows would be large too
+            here = slice(int(offsets[first]), int(offsets[stop]))
+            moved = self.offsets[samples[first:stop]] - offsets[first:stop]
+            rows = np.arange(here.start, here.stop) + np.repeat(moved, lengths[first:stop])
+            times[here], values[here] = self.times[rows], self.values[rows]
+            let_go(self.times, self.values, times, values)
         each = {name: getattr(self, name) for name in EACH}
-        each = {name: None if array is None else array[samples] for name, array in each.items()}
-        return replace(self, times=self.times[rows], values=self.values[rows], offsets=offsets, **each)
+        each = {name: None if array is None else array[samples] for name, array in each.items() if not self._of_rows(name)}
+        if self.per_row and self.target is not None:
+            each["target"] = self.target[np.arange(offsets[-1]) + np.repeat(self.offsets[samples] - offsets[:-1], lengths)]
+        return replace(self, times=times, values=values, offsets=offsets, **each)
+
+    def _of_rows(self, name: str) -> bool:
+        """Whether there is one of each row, and not of each sample."""
+        return name == "target" and self.per_row
 
     def keep_rows(self, keep: np.ndarray) -> Series:
         """Only the rows where `keep` is true; samples stay, possibly shorter."""
         counts = np.add.reduceat(keep, self.offsets[:-1]) if len(keep) else np.zeros(len(self), int)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        return replace(self, times=self.times[keep], values=self.values[keep], offsets=offsets)
+        times, values = (alike(array, (int(offsets[-1]), *array.shape[1:])) for array in (self.times, self.values))
+        for first, stop in blocks(self.offsets, BLOCK):
+            rows = slice(int(self.offsets[first]), int(self.offsets[stop]))
+            here, kept = slice(int(offsets[first]), int(offsets[stop])), keep[rows]
+            times[here], values[here] = self.times[rows][kept], self.values[rows][kept]
+            let_go(self.times, self.values, times, values)
+        target = self.target[keep] if self.per_row and self.target is not None else self.target
+        return replace(self, times=times, values=values, offsets=offsets, target=target)
 
 
 def check(series: Series) -> Series:
@@ -121,6 +183,21 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
     """
     for i in np.flatnonzero(series.lengths == 0):
         problems.add(f"{name_of(series, i)}: no observations; leave the sample out")
+    if not (series.lengths.all() and all(map(_is_sound, series.blocks()))):
+        _check_rows(series, problems, row_name)
+    _check_each(series, problems)
+    problems.raise_if_any(what)
+    return series
+
+
+def _is_sound(part: Series) -> bool:
+    """Whether nothing is wrong with the rows of a part."""
+    later = np.diff(part.times) > 0
+    later[part.offsets[1:-1] - 1] = True
+    return bool(later.all() and np.isfinite(part.times).all() and not np.isinf(part.values).any())
+
+
+def _check_rows(series: Series, problems: Problems, row_name: Callable[[int], str] | None) -> None:
     at = lambda row: f"position {_position(series, row)}" + ("" if row_name is None else f" ({row_name(int(row))})")
     _check_times(series, problems, at)
     infinite, owner = np.asarray(np.isinf(series.values)), series.owner
@@ -128,16 +205,29 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
         channel = series.channels[int(np.argmax(infinite[row]))]
         where = f"{name_of(series, owner[row])}, channel {channel!r}"
         problems.add(f"{where}: infinite value at {at(row)}; use NaN for missing")
+
+
+def _check_each(series: Series, problems: Problems) -> None:
     for label, array in (("target", series.target), ("static", series.static), ("weights", series.weights)):
-        if array is not None and len(array) != len(series):
-            problems.add(f"{label}: {len(array)} entries for {len(series)} samples; give one for each")
+        count, what = (len(series.times), "rows") if label == "target" and series.per_row else (len(series), "samples")
+        if array is not None and len(array) != count:
+            problems.add(f"{label}: {len(array)} entries for {count} {what}; give one for each")
     if series.static is not None and np.isinf(series.static).any():
         row = int(np.argmax(np.isinf(series.static).any(1)))
         problems.add(f"static: infinite value for sample {row}; use NaN for missing")
     if series.weights is not None:
         _check_weights(series, problems)
-    problems.raise_if_any(what)
-    return series
+
+
+def known_targets(target: np.ndarray) -> np.ndarray:
+    """Where there is a target: rows without one have NaN, or no text.
+
+    >>> known_targets(np.array([1.0, np.nan])).tolist(), known_targets(np.array(["", "ill"])).tolist()
+    ([True, False], [False, True])
+    """
+    if target.dtype.kind == "f":
+        return ~np.isnan(target)
+    return target != "" if target.dtype.kind == "U" else np.ones(len(target), bool)
 
 
 def uneven(weights: np.ndarray | None) -> np.ndarray | None:

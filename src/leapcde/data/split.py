@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from leapcde.data.dates import told_time
-from leapcde.data.series import Series
+from leapcde.data.series import Series, known_targets
 from leapcde.data.windows import FreshWindows, Horizon, auto_window, horizon_rows
 from leapcde.errors import InputError
 
@@ -46,6 +45,57 @@ def hold_out(
     return series.take(keep), series.take(np.sort(held))
 
 
+def folds(series: Series, labels: np.ndarray, count: int, *, seed: int = 0) -> np.ndarray:
+    """The number of the part, below `count`, of each sample: as many of every class in each, and all samples of an id in one.
+
+    >>> from leapcde.data.read import as_series
+    >>> folds(as_series(np.ones((6, 5, 1))), np.array([0, 1, 0, 1, 0, 1]), 3).tolist()
+    [2, 0, 1, 2, 0, 1]
+    """
+    ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
+    _, first, owner = np.unique(ids, return_index=True, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(first))
+    order = order[np.argsort(labels[first][order], kind="stable")]
+    part = np.empty(len(first), int)
+    part[order] = np.arange(len(first)) % count
+    return part[owner.reshape(-1)]
+
+
+def strata(target: Any) -> np.ndarray:
+    """Classes as they are; of rows of labels, the rarest that each has."""
+    found = np.asarray(target)
+    return found if found.ndim == 1 else rarest(found)
+
+
+def rarest(labels: np.ndarray) -> np.ndarray:
+    """Of rows of 0 and 1, which is the rarest label that each has, from 1; 0 where it has none. To stratify by.
+
+    >>> rarest(np.array([[1, 0], [1, 1], [0, 0], [1, 0]])).tolist()
+    [1, 2, 0, 1]
+    """
+    order = np.argsort(labels.sum(0), kind="stable")
+    has = labels[:, order] > 0
+    return np.where(has.any(1), order[has.argmax(1)] + 1, 0)
+
+
+def sample_labels(series: Series) -> np.ndarray:
+    """What to stratify samples by: their class, or the rarest of their labels or of the classes of their rows.
+
+    >>> from leapcde.data.read import as_series
+    >>> sample_labels(as_series([[1, 2, 3], [4, 5, 6]], target=[[0, 0, 1], [0, 0, np.nan]], target_per="row")).tolist()
+    [1, 0]
+    """
+    target = np.asarray(series.target)
+    if not series.per_row:
+        return strata(target)
+    there = known_targets(target)
+    _, number, counts = np.unique(target[there], return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")  # the commonest first
+    place = np.zeros(len(target), int)
+    place[there] = np.argsort(order)[number]
+    return np.maximum.reduceat(place, series.offsets[:-1])
+
+
 def hold_out_groups(series: Series, share: float, *, by_class: bool = False, seed: int = 0) -> tuple[Series, Series | None]:
     """(what is left, what is held out), without a group on both sides; ids are the groups.
 
@@ -65,7 +115,7 @@ def hold_out_groups(series: Series, share: float, *, by_class: bool = False, see
     names, group = np.unique(np.asarray(series.ids), return_inverse=True)
     if len(names) < 2:
         raise InputError(f"groups: all samples are of one group ({names[0]}), so none can be held out; give no groups")
-    labels = np.asarray(series.target) if by_class else np.zeros(len(series))
+    labels = sample_labels(series) if by_class else np.zeros(len(series))
     classes = np.unique(labels, return_inverse=True)[1].reshape(-1)
     count = np.zeros((len(names), classes.max() + 1))
     np.add.at(count, (group, classes), 1)
@@ -103,6 +153,8 @@ def split(
     if by_id or ordered:
         parts = _split_by_id(series, ordered)
     else:
+        from sklearn.model_selection import train_test_split
+
         everything = np.arange(len(series))
         size, strata = _train_size(len(series)), _strata(labels, everything, 0.3)
         train, rest = train_test_split(everything, train_size=size, random_state=0, stratify=strata)
@@ -136,6 +188,8 @@ def _split_by_id(series: Series, ordered: bool) -> list[np.ndarray]:
         second = min(max(round(0.85 * len(names)), first + 1), len(names) - 1)
         cuts = np.split(names, [first, second])
         return [np.flatnonzero(np.isin(ids, cut)) for cut in cuts]
+    from sklearn.model_selection import GroupShuffleSplit
+
     everything = np.arange(len(series))
     size = _train_size(len(names))
     train, rest = next(GroupShuffleSplit(1, train_size=size, random_state=0).split(everything, groups=ids))

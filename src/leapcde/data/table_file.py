@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from leapcde.data.dataset import FORMER, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.delimited import read_table
 from leapcde.data.drop import drop
-from leapcde.data.series import Series
-from leapcde.data.split import InTime, split, split_by_group, split_by_start, split_in_time, told_in_time
+from leapcde.data.inputs import check_event_times
+from leapcde.data.series import Series, known_targets
+from leapcde.data.split import InTime, sample_labels, split, split_by_group, split_by_start, split_in_time, told_in_time
+from leapcde.data.store.build import Progress, are_large, stored_series, tables_at
 from leapcde.data.windows import (
     Horizon,
     auto_window,
@@ -29,7 +32,7 @@ from leapcde.data.windows import (
     training_windows,
     window_starts,
 )
-from leapcde.errors import InputError, LeapWarning, choose
+from leapcde.errors import InputError, LeapWarning, Problems, choose
 
 FEW_CLASSES = 20
 SPLITS = ("time", "sequence", "random", "group")
@@ -48,6 +51,8 @@ def load(
     stride: int | None = None,
     forecast: Sequence[str] | None = None,
     known: Sequence[str] | None = None,
+    more: Sequence[Path] = (),
+    progress: Progress | None = None,
 ) -> Dataset:
     """Read, check, split: 70 / 15 / 15 % for training, validation and test.
 
@@ -57,37 +62,89 @@ def load(
 
     `split` is "time" (the default of forecasts: what is tested comes last), "sequence" (whole sequences at random),
     "random" (samples, stratified by class; the default of all else), or "group:COLUMN" (no group on both sides).
+
+    `path` may be a folder of tables, and `more` names others that belong to it: several files, or a large one, are read in
+    chunks into a store (`data/store`), while `progress` is told how far it is.
     """
     how, _, group = (split or "").partition(":")
     if split != FORMER:
         _check_split(split, group, horizon)
-    table = read_table(path, columns)
-    series = read_columns(table, _without(columns, table, group))
-    groups = _groups(table, columns, group, series) if group else None
+    series, groups = _series_and_groups(tables(path, more), columns, group, progress)
     made: dict[str, Any] = {"file": path.name, "drop": drop_rate}
     if horizon is not None:
+        _check_forecast(columns)
         asked = (forecast or (), known or ())
         roles(series.channels, *asked)  # or an error
         windows = {"horizon": horizon, "window": window, "stride": stride, "how": how, "groups": groups, "group": group}
         return _forecasts(path.stem, series, drop_rate, made, asked, **windows)
     if series.target is None:
         raise InputError("name a --target column to classify or regress, or a --horizon to forecast")
-    task = task or guess_task(series.target)
-    choose("task", task, ("classification", "regression"))
-    if task == "classification" and series.target.ndim > 1:
-        raise InputError(
-            f"several labels ({', '.join(series.target_names)}) cannot be classified at once: fit one target= at a time; "
-            "task='regression' predicts all of them as numbers"
-        )
-    labels = series.target if task == "classification" else None
+    task = _task(series, task)
+    labels = None if task in ("regression", "survival") else sample_labels(series)
+    if task == "survival":
+        labels = check_event_times(series)[:, 0]
     parts, told = _split_samples(drop(series, drop_rate), how, labels, groups, group)
     train, validation, test = as_trained(*parts)
     return Dataset(path.stem, task, train, validation, test, {**made, "split": told})
 
 
+def _task(series: Series, asked: str | None) -> str:
+    """The task that is asked for, or what the targets tell."""
+    target = np.asarray(series.target)
+    target = target[known_targets(target)] if series.per_row else target
+    if asked is None and (asked := guess_task(target)) == "labels":
+        names = ", ".join(series.target_names)
+        raise InputError(
+            f"the targets ({names}) are all 0 or 1, which can be meant in two ways: give task='labels' for the probability of "
+            "each, or task='regression' to predict them as numbers"
+        )
+    choose("task", asked, ("classification", "labels", "regression", "survival"))
+    asked = "labels" if asked == "classification" and target.ndim > 1 else asked
+    if asked == "labels":
+        _check_labels(target, series.target_names)
+    return asked
+
+
+def _check_labels(target: np.ndarray, names: Sequence[str]) -> None:
+    if target.ndim == 1:
+        raise InputError("task 'labels' is about several columns: name them as target=, with commas; one is a classification")
+    problems = Problems()
+    for name, column in zip(names, target.T, strict=True):
+        if not np.isin(column, (0, 1)).all():
+            wrong = column[~np.isin(column, (0, 1))][0]
+            problems.add(f"column {name!r} holds {wrong:g}; a label is 0 or 1, true or false, yes or no")
+    problems.raise_if_any("the targets are no labels")
+
+
 def read(path: Path, columns: Columns, *, with_target: bool = True) -> Series:
     """The file as one `Series`, with nothing split or dropped."""
     return read_columns(read_table(path, columns), columns, with_target=with_target)
+
+
+def tables(path: Path, more: Sequence[Path] = ()) -> list[Path]:
+    """All files of some paths, of which some may be folders."""
+    return [file for one in (path, *more) for file in tables_at(one)]
+
+
+def read_input(paths: Sequence[Path], columns: Columns, *, with_target: bool = True, progress: Progress | None = None) -> Any:
+    """A file as a table; several, or a large one, as a `Series` whose rows lie in a store."""
+    if not are_large(paths):
+        return read_table(paths[0], columns)
+    return stored_series(paths, columns, list(map(digest, paths)), with_target=with_target, progress=progress)
+
+
+def _series_and_groups(paths: list[Path], columns: Columns, group: str, progress: Progress | None):
+    """What the files hold, and the group of each sample where samples are split by group."""
+    if group and are_large(paths):
+        raise InputError(
+            "split 'group:COLUMN': files that are read in chunks cannot be split by group yet; name the groups as --id, "
+            "or give one file that fits in memory"
+        )
+    data = read_input(paths, columns, progress=progress)
+    if isinstance(data, Series):
+        return data, None
+    series = read_columns(data, _without(columns, data, group))
+    return series, _groups(data, columns, group, series) if group else None
 
 
 def _check_split(split: str | None, group: str, horizon: Horizon | None) -> None:
@@ -103,6 +160,11 @@ def _check_split(split: str | None, group: str, horizon: Horizon | None) -> None
         raise InputError("split 'sequence' is for forecasts; samples are split at random, by time or by group:COLUMN")
 
 
+def _check_forecast(columns: Columns) -> None:
+    if columns.target_per == "row":
+        raise InputError("target_per='row' is for classes and numbers; forecasts (horizon=) are asked for at every row already")
+
+
 def _without(columns: Columns, table: Any, group: str) -> Columns:
     """The columns without one that tells groups apart, which is no channel."""
     if not group or columns.values:
@@ -113,7 +175,7 @@ def _without(columns: Columns, table: Any, group: str) -> Columns:
 
 def _groups(table: Any, columns: Columns, group: str, series: Series) -> np.ndarray:
     """The group of each sample: a column that holds one value a sample."""
-    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None}
+    known = {"values": columns_of(series), "categories": series.categories, "static": (), "weights": None, "target_per": None}
     found = read_columns(table, replace(columns, target=group, **known))
     return np.asarray(found.target)
 
@@ -172,10 +234,18 @@ def _all_there(found: InTime) -> Parts:
     return train, validation, test
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, by which a run knows its data again."""
+def digest(path: Path, more: Sequence[Path] = ()) -> str:
+    """SHA-256 of a file's bytes, by which a run knows its data again; of several files, that of theirs."""
+    if more or path.is_dir():
+        return hashlib.sha256("\n".join(map(digest, tables(path, more))).encode()).hexdigest()
     if not path.is_file():
         raise InputError(f"there is no file {path}")
+    state = path.stat()
+    return _digest(path, state.st_size, state.st_mtime_ns)
+
+
+@cache
+def _digest(path: Path, size: int, changed: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -190,6 +260,6 @@ def guess_task(target: np.ndarray) -> str:
     if target.dtype.kind not in "fiu":
         return "classification"
     if target.ndim > 1:
-        return "classification" if np.isin(target, (0, 1)).all() else "regression"
+        return "labels" if np.isin(target, (0, 1)).all() else "regression"
     whole = bool(np.all(target == np.round(target)))
     return "classification" if whole and len(np.unique(target)) <= FEW_CLASSES else "regression"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from leapcde.data.dataset import Dataset
-from leapcde.data.series import Series
+from leapcde.data.series import Series, known_targets
 from leapcde.datasets.registry import find_data_dir, source_of
 from leapcde.datasets.source import Source, make_dataset_options
 from leapcde.errors import LeapError
@@ -75,7 +75,8 @@ def plot(name: str, *, data_dir: Path | str | None = None, samples: int = 3, **o
     """A few samples, drawn channel by channel: of each class one, as far as there are samples."""
     series, _ = _read(source_of(name), data_dir, options)
     picked = _pick(series, samples)
-    labels = [f"sample {i}" if series.target is None or np.ndim(series.target) > 1 else str(series.target[i]) for i in picked]
+    unnamed = series.target is None or series.per_row or np.ndim(series.target) > 1
+    labels = [f"sample {i}" if unnamed else str(np.asarray(series.target)[i]) for i in picked]
     channels = np.argsort(np.isnan(series.values).mean(0), kind="stable")[:6]  # those that are observed most
     return plot_samples([series.sample(i) for i in picked], labels, [(int(c), series.channels[c]) for c in sorted(channels)])
 
@@ -102,7 +103,8 @@ def _channel(series: Series, seen: np.ndarray, c: int) -> dict[str, Any]:
 
 
 def _classes(series: Series) -> dict[str, int]:
-    labels, counts = np.unique(np.asarray(series.target), return_counts=True)
+    target = np.asarray(series.target)
+    labels, counts = np.unique(target[known_targets(target)] if series.per_row else target, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return {str(labels[i]): int(counts[i]) for i in order}
 
@@ -157,7 +159,7 @@ def _own_checks(source: Source, data_dir: Path | str | None, options: dict[str, 
 def _pick(series: Series, count: int) -> list[int]:
     """The first sample of as many classes as asked for; without classes, samples spread over the whole."""
     count = min(count, len(series))
-    if series.target is None or np.ndim(series.target) > 1 or np.asarray(series.target).dtype.kind == "f":
+    if series.target is None or series.per_row or np.ndim(series.target) > 1 or np.asarray(series.target).dtype.kind == "f":
         return [int(i) for i in np.linspace(0, len(series) - 1, count)]
     first = np.sort(np.unique(np.asarray(series.target), return_index=True)[1])[:count]
     rest = [i for i in range(len(series)) if i not in set(first.tolist())][: count - len(first)]

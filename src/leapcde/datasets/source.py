@@ -11,12 +11,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-import numpy as np
-
-from leapcde.data.dataset import Dataset
+from leapcde.data.dataset import Dataset, More
 from leapcde.data.drop import drop
 from leapcde.data.series import Series
-from leapcde.data.split import split
+from leapcde.data.split import sample_labels, split
 from leapcde.errors import InputError, Problems, choose, meant
 
 
@@ -74,7 +72,7 @@ def uncut(series: Series, options: Any) -> Series:
 
 
 def stratified(series: Series, options: Any) -> Parts:
-    return split(series, labels=np.asarray(series.target))
+    return split(series, labels=sample_labels(series))
 
 
 def _no_checks(data_dir: Path, options: Any) -> tuple[()]:
@@ -94,6 +92,7 @@ class Source:
     - `about`, `downloads`: where it comes from, and what `leapcde data fetch` downloads.
     - `cut`, `split`, `split_name`: windows, and training, validation and test series with a name for how.
     - `checks`: what `leapcde data check` looks at beside the published numbers.
+    - `more`: metrics of class probabilities that only this data has; see `Dataset`.
 
     >>> from leapcde.data.read import as_series
     >>> read = lambda data_dir, options: Read(as_series(np.ones((40, 5, 1)), target=np.arange(40) % 2), {})
@@ -112,6 +111,7 @@ class Source:
     split: Callable[[Series, Any], Parts] = stratified
     split_name: str = "70/15/15 stratified"
     checks: Callable[[Path, Any], Iterable[tuple[str, bool | None, str]]] = _no_checks
+    more: More | None = None
 
     def load(self, data_dir: Path, drop_rate: Any, drop_what: str, given: dict[str, Any]) -> Dataset:
         """From files to three series, the same whatever the seed of a run."""
@@ -126,7 +126,8 @@ class Source:
             cut = drop(cut, drop_rate, what=drop_what)  # pyright: ignore[reportArgumentType]
         made = {"drop": drop_rate, "drop_what": drop_what, **asdict(options), "split": self.split_text(options)}
         rest = {key: value for key, value in notes.items() if key != "task"}
-        return Dataset(self.name, notes.get("task", self.task), *self.split(cut, options), {**made, **rest})
+        task, options_made = notes.get("task", self.task), {**made, **rest}
+        return Dataset(self.name, task, *self.split(cut, options), options_made, more=self.more)
 
     def split_text(self, options: Any) -> str:
         asked = getattr(options, "split", None)

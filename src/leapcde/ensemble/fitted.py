@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
 from leapcde.baselines.fitted import Baseline
 from leapcde.data.series import Series
 from leapcde.errors import CheckpointError, InputError
 from leapcde.files import DAMAGE
 from leapcde.training.fitted import Calibration, Fitted, FittedModel, header_calibration, read_calibration
-from leapcde.training.metrics import softmax
+from leapcde.training.metrics import sigmoid, softmax
 from leapcde.training.preprocess import Preprocessor
 
 SMALLEST = 1e-12  # a probability below which nothing is said: its logarithm must be a number
@@ -99,7 +100,7 @@ class FittedEnsemble(Fitted):
             members = [restore_fitted(path, _under(_prefix(i), arrays), header) for i, header in enumerate(headers)]
             if len({_answers(one) for one in members}) > 1:
                 raise TypeError("members that answer different questions")
-            calibration = read_calibration(about, len(members[0].preprocessor.classes))
+            calibration = read_calibration(about, members[0].preprocessor.spec.output[0])
         except CheckpointError:
             raise
         except DAMAGE as error:
@@ -115,6 +116,9 @@ def mix(task: str, outputs: Sequence[np.ndarray], weights: Sequence[float]) -> n
     >>> np.exp(mix("classification", p, [0.5, 0.5])).round(2).tolist()
     [[0.3, 0.7]]
     """
+    if task == "labels":
+        share = np.sum([w * sigmoid(rows) for w, rows in zip(weights, outputs, strict=True)], axis=0)
+        return logit(np.clip(share, SMALLEST, 1 - SMALLEST))
     if task != "classification":
         return np.sum([w * rows.astype(np.float64) for w, rows in zip(weights, outputs, strict=True)], axis=0)
     shares = [w * softmax(rows.astype(np.float64)) for w, rows in zip(weights, outputs, strict=True)]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from leapcde.baselines.fitted import Baseline
 from leapcde.compiled import keep_compiled
 from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
@@ -27,7 +27,8 @@ from leapcde.data.split import Divided, hold_out, hold_out_groups
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, meant
 from leapcde.estimators.intervals import Conformal
-from leapcde.estimators.several.members import Start, fresh_members, known_members, train_members
+from leapcde.estimators.rows import by_sample, check_per, row_options
+from leapcde.estimators.several.members import Start, fresh_members, known_members, seed_of, train_members
 from leapcde.estimators.several.race import needs_name, race
 from leapcde.explain import attribution
 from leapcde.explain.filling import some_samples
@@ -37,6 +38,7 @@ from leapcde.models.options import table_of
 from leapcde.paths.batch import Recipe
 from leapcde.training import defaults as auto
 from leapcde.training.config import TrainConfig, plain
+from leapcde.training.devices import meet_others
 from leapcde.training.fitted import Fitted, new_model
 from leapcde.training.history import History
 from leapcde.training.loop import Trained
@@ -46,20 +48,13 @@ from leapcde.training.track.callbacks import Callbacks
 if TYPE_CHECKING:
     from leapcde.estimators.stream import Stream
 
-LEARNED = (
-    "history",
-    "n_iter",
-    "stopped",
-    "sizes",
-    "split",
-    "path_error",
-    "race",
-)  # what a file says about a training, besides the model
+# What a file says about a training, besides the model.
+LEARNED = ("history", "n_iter", "stopped", "sizes", "split", "path_error", "race")
 AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters that are fields of TrainConfig
 
 
 class Estimator(LooksInside, BaseEstimator):
-    """What the three estimators share. Abstract: use LeapClassifier, LeapRegressor or LeapForecaster."""
+    """What the estimators share. Abstract: use LeapClassifier, LeapRegressor, LeapSurvival or LeapForecaster."""
 
     task: str
     model: str
@@ -103,7 +98,8 @@ class Estimator(LooksInside, BaseEstimator):
         Parameters
         ----------
         X, y
-            Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample.
+            Series in any form that `leapcde.as_series` takes, a `Series`, or a table (see `id`); one target a sample, or,
+            with `target_per="row"`, a list of arrays with one a row.
         sample_weight : array, optional
             How much each sample counts in the loss, in what chooses the weights and in the calibration; all the same if None.
         groups : array, optional
@@ -121,6 +117,7 @@ class Estimator(LooksInside, BaseEstimator):
         self
         """
         keep_compiled()
+        meet_others()
         series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         race(self, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
         self.conformal_ = None if calibration is None else self._calibrate(calibration)
@@ -135,6 +132,8 @@ class Estimator(LooksInside, BaseEstimator):
         fresh = not hasattr(self, "fitted_")
         series = counting(self._training_series(X, y, settle=fresh, sample_weight=sample_weight))
         self._check_target(series)
+        if fresh:
+            self._see_task(series)
         once = replace(self._config(len(series)), epochs=1, schedule="constant", patience=None)
         needs_name(self, "partial_fit")
         starts = self._start(series, once, fresh=fresh, classes=classes)
@@ -146,7 +145,8 @@ class Estimator(LooksInside, BaseEstimator):
         """What trains, what chooses the weights, and what calibrates intervals."""
         series = counting(self._training_series(X, y, settle=True, sample_weight=sample_weight, groups=groups))
         self._check_target(series)
-        whole = lambda *of, seed: hold_out_groups(*of, by_class=self.task == "classification", seed=seed)
+        self._see_task(series)
+        whole = lambda *of, seed: hold_out_groups(*of, by_class=self.task in ("classification", "labels"), seed=seed)
         calibration, part = None, self._hold_out if groups is None else whole
         if self._calibration():
             series, calibration = part(series, self._calibration(), seed=1)
@@ -162,11 +162,11 @@ class Estimator(LooksInside, BaseEstimator):
         weight = given[2] if len(given) == 3 else None
         return counting(self._training_series(*given[:2], sample_weight=weight, categories=categories))
 
-    def _train(self, series: Series, held: Series | None, **hooks: Any) -> None:
-        """Train what `model` names, on series that are read and split."""
+    def _train(self, series: Series, held: Series | None, **hooks: Any) -> np.ndarray | None:
+        """Train what `model` names, on series that are read and split; see `_settle` for what is returned."""
         starts = self._start(series, self._config(len(series)), fresh=not (self.warm_start and hasattr(self, "fitted_")))
         self._learn(starts, series, held, **hooks)
-        self._settle(starts[0][1], held)
+        return self._settle(starts[0][1], held)
 
     def _start(self, series: Series, config: TrainConfig, *, fresh: bool, classes=None) -> list[Start]:
         """The models from which training starts, one for each member, and the settings with the weights of its classes."""
@@ -211,14 +211,15 @@ class Estimator(LooksInside, BaseEstimator):
         """Options of the model: those given, and others from the data's shape unless `training` says all there is to say."""
         given = table_of(self.options)
         if isinstance(self.training, TrainConfig):
-            return given
+            return {**row_options(self.model, {}), **given} if series.per_row else given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
-        suited = auto.model_options(self.model, *shape, task=self.task, interpolation=recipe.interpolation)
-        return {**suited, **given}
+        about = {"task": self.task, "interpolation": recipe.interpolation, "holes": float(np.isnan(series.values).mean())}
+        suited = auto.model_options(self.model, *shape, **about)
+        return {**(row_options(self.model, suited) if series.per_row else suited), **given}
 
     def _config(self, samples: int) -> TrainConfig:
         mine = {key: value for key in AMOUNTS if (value := getattr(self, key)) is not None}
-        mine["seed"] = _seed(self.seed)
+        mine["seed"] = seed_of(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
         settings = {**auto.training_options(samples, self.task, self.model), "stop_on": "validation"}
@@ -240,12 +241,16 @@ class Estimator(LooksInside, BaseEstimator):
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
         return config
 
-    def _settle(self, config: TrainConfig | None, held: Series | None) -> None:
-        """What is learned after training (or after a race) from data that was held out; none is where there was too little."""
+    def _settle(self, config: TrainConfig | None, held: Series | None, said: np.ndarray | None = None) -> np.ndarray | None:
+        """What is learned after training (or after a race) from data that was held out; none is where there was too little.
 
-    def _calibrated(self, baseline: Fitted, held: Series) -> Fitted:
-        """A candidate of a race as it takes part in it."""
-        return baseline
+        Returns what a race is to judge by, where that is not what the model now says of this data; `said` is that of one
+        candidate that is alone the answer.
+        """
+
+    def _calibrated(self, baseline: Baseline, series: Series, held: Series) -> tuple[Fitted, np.ndarray | None]:
+        """A baseline as a candidate of a race, and what it is to be judged by, as `_settle` has it."""
+        return baseline, None
 
     def _keep(self, fitted: Fitted, trained: Trained | None = None) -> None:
         self.fitted_ = fitted
@@ -262,14 +267,19 @@ class Estimator(LooksInside, BaseEstimator):
 
     def _columns(self) -> Columns:
         """Which column of a table is what."""
-        target = one_or_several(getattr(self, "target", None))
-        return Columns(self.id, self.time, target, tuple(self.values or ()), tuple(self.static or ()))
+        target, per = one_or_several(getattr(self, "target", None)), "row" if self._per == "row" else None
+        return Columns(self.id, self.time, target, tuple(self.values or ()), tuple(self.static or ()), target_per=per)
+
+    @property
+    def _per(self) -> str:
+        """What has a target of its own: a sample, or a row."""
+        return getattr(self, "target_per", "sample")
 
     def _read(self, X, y=None, *, settle: bool = False, categories: dict | None = None, **more) -> Series:
         """Any form of data. Categories of a table are those given, or that training saw; where `settle`, its own."""
         if categories is None and hasattr(self, "fitted_") and (self.warm_start or not settle):
             categories = self.fitted_.preprocessor.categories
-        return read(X, y, columns=replace(self._columns(), categories=categories), **more)
+        return read(X, y, columns=replace(self._columns(), categories=categories), target_per=self._per, **more)
 
     def _training_series(self, X, y, *, settle: bool = False, **more) -> Series:
         """Series with targets. `settle` fixes what the first look at the data decides, such as a forecaster's window."""
@@ -279,6 +289,7 @@ class Estimator(LooksInside, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one entry a sample, "
                 "a Series with a target, or the name of a table's column as target="
             )
+        check_per(series, self._per)
         return series
 
     def _new_series(self, X) -> Series:
@@ -291,6 +302,9 @@ class Estimator(LooksInside, BaseEstimator):
 
     @abstractmethod
     def _check_target(self, series: Series) -> None: ...
+
+    def _see_task(self, series: Series) -> None:
+        """Take from the targets which task it is, where the estimator has more than one."""
 
     def _ahead(self) -> tuple[float, ...]:
         """How long after a sample's end each forecast is for; nothing where forecasts follow each other like rows."""
@@ -313,10 +327,13 @@ class Estimator(LooksInside, BaseEstimator):
 
     # Answering ----------------------------------------------------------------------------------------------------
 
-    def predict(self, X) -> np.ndarray:
-        """Labels, numbers, or future values (sample, step, channel), in the units of the data."""
+    def predict(self, X) -> Any:
+        """Labels, numbers, risks, or future values (sample, step, channel), in the units of the data.
+
+        With `target_per="row"`, a list: for each sample an array with the answer after each of its rows.
+        """
         series = self._new_series(X)  # which checks that there is something fitted
-        return self.fitted_.predict(series)
+        return by_sample(self.fitted_.predict(series), self.fitted_, series)
 
     def around(self, predicted: np.ndarray, coverage: float, series: Series) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals around predictions that are there already, of this series."""
@@ -330,7 +347,7 @@ class Estimator(LooksInside, BaseEstimator):
         check_is_fitted(self, "fitted_")
         series = self._training_series(X, y)
         return attribution.permutation_importance(
-            self._score, series, self.fitted_.preprocessor, repeats=repeats, seed=_seed(seed)
+            self._score, series, self.fitted_.preprocessor, repeats=repeats, seed=seed_of(seed)
         )
 
     def stream(self, static: Any = None) -> Stream:
@@ -345,7 +362,8 @@ class Estimator(LooksInside, BaseEstimator):
         return open_stream(self.fitted_, window=getattr(self, "window_", None), static=static)
 
     def score(self, X, y=None, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier; R² of a regressor or forecaster; with weights, samples count as much as those say."""
+        """Accuracy of a classifier; concordance of risks; R² of a regressor or forecaster. With weights, samples count as much
+        as those say."""
         check_is_fitted(self, "fitted_")
         return self._score(self._training_series(X, y, sample_weight=sample_weight))
 
@@ -385,12 +403,3 @@ class Estimator(LooksInside, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.target_tags.required = True
         return tags
-
-
-def _seed(seed: Any) -> int:
-    if isinstance(seed, (int, np.integer)) and seed >= 0:
-        return int(seed)  # how large it may be, TrainConfig says
-    try:
-        return int(check_random_state(seed).randint(2**31 - 1))
-    except ValueError as error:
-        raise InputError(f"seed: {error}") from None

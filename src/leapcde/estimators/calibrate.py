@@ -4,22 +4,47 @@ Both are learned on data that did not train the weights. Scores are divided by a
 too sure (or too unsure), and shifted class by class, because class weights make rare classes look frequent: a model
 that was trained with weights w says w·p / Σ w·p where p is the truth, so −log w is where the shift starts from
 (decision 17).
+
+What has learned its calibration from samples looks better on them than on others, the more so the fewer they are. Who is
+to be compared is therefore asked about each sample with a calibration of the others (decision 27).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from leapcde.data.series import Series
+from leapcde.data.split import folds, strata
 from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.errors import InputError
+from leapcde.training.events.metrics import losses
 from leapcde.training.fitted import Calibration, Fitted
 
+FOLDS = 5  # parts of the held-out samples, each judged with a calibration of the others
 SPREAD = 0.5  # how far log temperature and shifts may easily lie from where they start; matters where data is scarce
+
+
+class Evidence(NamedTuple):
+    """What is said of samples that did not train it, and the truth, as `Preprocessor.encode_target` has it."""
+
+    scores: np.ndarray
+    truth: np.ndarray
+    weights: np.ndarray | None = None  # how much each sample counts
+
+    def and_more(self, other: Evidence | None) -> Evidence:
+        """Both, this one first."""
+        if other is None:
+            return self
+        weights = [np.ones(len(one.truth)) if one.weights is None else one.weights for one in (self, other)]
+        return Evidence(*(np.concatenate(parts) for parts in ([self.scores, other.scores], [self.truth, other.truth], weights)))
+
+    def take(self, kept: np.ndarray) -> Evidence:
+        """Some of the samples."""
+        return Evidence(self.scores[kept], self.truth[kept], None if self.weights is None else self.weights[kept])
 
 
 def known_shift(class_weight: Any, classes: int) -> np.ndarray:
@@ -58,6 +83,8 @@ def learn_calibration(
     >>> round(learn_calibration(3.0 * scores, labels, np.zeros(2)).temperature)
     3
     """
+    from scipy import optimize
+
     weight = np.ones(len(labels)) if sample_weight is None else sample_weight * len(labels) / sample_weight.sum()
     scores, truth = scores.astype(np.float64), np.eye(scores.shape[1])[labels]
     if not np.isfinite(scores).all():
@@ -76,24 +103,79 @@ def learn_calibration(
     return Calibration(float(np.exp(found[0])), tuple((found[1:] - found[1:].mean()).tolist()))
 
 
-def calibrated(fitted: Fitted, held: Series | None, shift: np.ndarray | None) -> tuple[Fitted, np.ndarray]:
-    """What has learned, with a calibration from held-out data, and what it then says of that data.
+def learn_from(evidence: Evidence, shift: np.ndarray) -> Calibration:
+    """See `learn_calibration`; of labels, each by itself, as the two classes that it is."""
+    if evidence.truth.ndim == 1:
+        return learn_calibration(evidence.scores, evidence.truth, shift, evidence.weights)
+    found = []
+    for score, truth, start in zip(evidence.scores.T, evidence.truth.T, shift, strict=True):
+        two = np.stack([np.zeros_like(score), score], axis=1)
+        found.append(learn_calibration(two, truth.astype(int), np.array([-start / 2, start / 2]), evidence.weights))
+    return Calibration(tuple(one.temperature for one in found), tuple(one.bias[1] - one.bias[0] for one in found))
+
+
+def judged_by_others(held: Series, evidence: Evidence, shift: np.ndarray) -> np.ndarray:
+    """What would be said of each held-out sample after a calibration of all the others; they come first in the evidence."""
+    truth = evidence.truth[: len(held)]
+    part = folds(held, strata(truth), FOLDS)
+    found = np.empty((len(held), evidence.scores.shape[1]))
+    rest = np.full(len(evidence.truth) - len(held), -1)
+    for number in np.unique(part):
+        learned = learn_from(evidence.take(np.concatenate([part, rest]) != number), shift)
+        found[part == number] = learned(evidence.scores[: len(held)][part == number])
+    return found
+
+
+def calibrated(
+    fitted: Fitted, held: Series | None, shift: np.ndarray | None, more: Evidence | None = None
+) -> tuple[Fitted, np.ndarray]:
+    """What has learned, with a calibration from held-out data, and what it says of that data with calibrations of others.
 
     Members of an ensemble come first, each with `shift`, and then what they say together. Without held-out data `shift`
-    is all. None stands for members of a race, which are calibrated already, and so is one that is alone.
+    is all. None stands for members of a race, which are calibrated already, and so is one that is alone. `more` is other
+    evidence of the same kind.
     """
     if isinstance(fitted, FittedEnsemble):
         if shift is not None:
             fitted = replace(fitted, members=tuple(calibrated(one, held, shift)[0] for one in fitted.members))
-        shift = np.zeros(len(fitted.preprocessor.classes))
+        shift = np.zeros(fitted.preprocessor.spec.output)
     if shift is None:
         return fitted, np.zeros((0, 0)) if held is None else fitted.outputs(held)
-    fitted, learned = fitted.with_calibration(None), Calibration(1.0, tuple(shift.tolist()))
+    fitted = fitted.with_calibration(None)
     if held is None:
-        return fitted.with_calibration(learned), np.zeros((0, len(shift)))
+        return fitted.with_calibration(Calibration(1.0, tuple(shift.tolist()))), np.zeros((0, len(shift)))
     scores = fitted.outputs(held)
-    learned = learn_calibration(scores, fitted.preprocessor.encode_target(np.asarray(held.target)), shift, held.weights)
-    return fitted.with_calibration(learned), learned(scores)
+    evidence = Evidence(*fitted.preprocessor.known(scores, held)).and_more(more)
+    learned = learn_from(evidence, shift)
+    if held.per_row:  # judged as calibrated: rows of a sample belong together, and there are many
+        return fitted.with_calibration(learned), learned(scores)
+    return fitted.with_calibration(learned), judged_by_others(held, evidence, shift)
+
+
+def calibrated_hazards(fitted: Fitted, held: Series | None, *, members: bool = False) -> Fitted:
+    """What has learned hazards, with a temperature and a shift of all log hazard ratios that make what happened in held-out
+    data most probable; `members`: of a race, which are calibrated already, so that one alone is left as it is."""
+    if held is None or (members and not isinstance(fitted, FittedEnsemble)):
+        return fitted
+    fitted = fitted.with_calibration(None)
+    target = fitted.preprocessor.encode_target(np.asarray(held.target)).astype(np.float64)
+    return fitted.with_calibration(learn_hazard_calibration(fitted.outputs(held), target, held.weights))
+
+
+def learn_hazard_calibration(scores: np.ndarray, target: np.ndarray, sample_weight: np.ndarray | None = None) -> Calibration:
+    """As `learn_calibration`, of log hazard ratios (sample, bin); `target` as `Bins.encode` makes it."""
+    from scipy import optimize
+
+    weight = np.ones(len(scores)) if sample_weight is None else sample_weight * len(scores) / sample_weight.sum()
+
+    def loss(theta: np.ndarray) -> float:
+        wrong = losses(scores * np.exp(-theta[0]) + theta[1], target)
+        return float(weight @ wrong + theta @ theta / SPREAD**2 / 2)
+
+    if not np.isfinite(scores).all():
+        return Calibration()
+    found = optimize.minimize(loss, np.zeros(2), method="L-BFGS-B").x
+    return Calibration(float(np.exp(found[0])), (float(found[1]),))
 
 
 @dataclass(frozen=True, eq=False)

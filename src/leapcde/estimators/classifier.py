@@ -7,25 +7,32 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.multiclass import type_of_target
 
 from leapcde import DEFAULT_MODEL
+from leapcde.baselines.fitted import FOLDS, Baseline, cross_fitted
 from leapcde.data.series import Series
-from leapcde.data.split import hold_out
+from leapcde.data.split import hold_out, sample_labels
 from leapcde.errors import InputError, Problems
 from leapcde.estimators.base import Estimator
-from leapcde.estimators.calibrate import ClassSets, calibrated, known_shift
+from leapcde.estimators.calibrate import ClassSets, Evidence, calibrated, known_shift
+from leapcde.estimators.rows import by_sample, known_pairs, known_part, not_of_rows
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import Fitted
 from leapcde.training.loop import Trained
 from leapcde.training.metrics import softmax
-from leapcde.training.preprocess import Preprocessor
+from leapcde.training.preprocess import Preprocessor, check_truths
+from leapcde.training.step import label_weights
+
+FEW = 1000  # training samples up to which baselines of a race are calibrated by cross-fitting too; it takes seconds
 
 
 class LeapClassifier(Estimator):
     """Classify series, each with its own times, length and holes.
+
+    With y (sample, label) of 0 and 1, any number of the labels may be true of a sample: each has a probability of its own,
+    `predict_proba` and `predict` answer (sample, label), and `classes_` are their names.
 
     Parameters
     ----------
@@ -53,13 +60,17 @@ class LeapClassifier(Estimator):
         The share of the data that is held out to choose the weights, unless `fit` is given other data for it.
     class_weight : "balanced", None, dict or float, default "balanced"
         How much classes count in the loss: by how rare they are, all the same, {class: weight}, or, of two classes, the
-        weight of the second. What training weighs is undone in `predict_proba`.
+        weight of the second. Of labels, how much those that are true count: {label: weight}, or one weight for all. What
+        training weighs is undone in `predict_proba`.
     id : str, optional
         For tables: the column that tells the samples apart.
     time : str, optional
         For tables: the column with the times, numbers or dates.
-    target : str, optional
-        For tables: the column that is predicted, one value a sample.
+    target : str or sequence of str, optional
+        For tables: the column that is predicted, one value a sample; several columns of 0 and 1 (true and false) are labels.
+    target_per : "sample" or "row", default "sample"
+        "row" if every row has a target of its own: `y` is then a list of arrays with one value a row, NaN where there is none,
+        and so are answers. Nothing looks ahead; "leap+" and the recurrent models can do it.
     values : sequence of str, optional
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
@@ -103,7 +114,8 @@ class LeapClassifier(Estimator):
         class_weight: str | dict[Any, float] | float | None = "balanced",
         id: str | None = None,
         time: str | None = None,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
+        target_per: str = "sample",
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
         ensemble: int = 1,
@@ -126,6 +138,7 @@ class LeapClassifier(Estimator):
         self.id = id
         self.time = time
         self.target = target
+        self.target_per = target_per
         self.values = values
         self.static = static
         self.ensemble = ensemble
@@ -134,16 +147,18 @@ class LeapClassifier(Estimator):
         self.seed = seed
         self.verbose = verbose
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X) -> Any:
         """Probabilities, columns in the order of `classes_`: frequencies, calibrated on the data that was held out.
 
         Class weights are undone, so that a rare class is as rare as it is. `predict` answers with the most probable class.
+        With `target_per="row"`, a list of (row, class) arrays.
         """
         series = self._new_series(X)
-        return self.fitted_.predict_proba(series)
+        return by_sample(self.fitted_.predict_proba(series), self.fitted_, series)
 
     def predict_set(self, X, coverage: float = 0.9) -> list[np.ndarray]:
-        """Classes of which one is the true one so often, the most probable first; several where the model is unsure.
+        """Classes of which one is the true one so often, the most probable first; several where the model is unsure. None of
+        labels, which need none: each has a probability.
 
         Of every class's samples, a share of `coverage` has a set that holds it (split conformal prediction). What was
         held out to choose the weights sets the bounds; a class with too few samples there has those of all together.
@@ -153,6 +168,7 @@ class LeapClassifier(Estimator):
         >>> [len(some) > 0 for some in classifier.predict_set(X[:3], coverage=0.8)]
         [True, True, True]
         """
+        not_of_rows(self._per, "predict_set", "predict_proba has the probabilities")
         return self.sets_around(self.predict_proba(X), coverage)
 
     def sets_around(self, probability: np.ndarray, coverage: float) -> list[np.ndarray]:
@@ -163,49 +179,70 @@ class LeapClassifier(Estimator):
 
     def _sets(self) -> ClassSets:
         sets = getattr(self, "sets_", None)
+        if self.task == "labels":
+            raise InputError("sets are of classes, of which one is true; labels have a probability each: use predict_proba")
+        not_of_rows(self._per, "a set of classes", "predict_proba has the probabilities")
         if sets is None:
             raise InputError("no data was held out for sets of classes: fit again with validation=0.15, or more samples")
         return sets
 
-    def decision_function(self, X) -> np.ndarray:
-        """Class scores whose softmax `predict_proba` is; for two classes, the second's lead over the first."""
+    def decision_function(self, X) -> Any:
+        """Class scores whose softmax `predict_proba` is; for two classes, the second's lead over the first; for labels, log
+        odds."""
         series = self._new_series(X)
         raw = self.fitted_.raw(series)
-        return raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 else raw
+        raw = raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 and self.task == "classification" else raw
+        return by_sample(raw, self.fitted_, series)
 
     def _check_target(self, series: Series) -> None:
-        kind = type_of_target(series.target)
-        if kind.startswith("multilabel") or kind.endswith("multioutput"):
-            shape = (
-                f"Unknown label type: {kind}. y has shape {np.asarray(series.target).shape}; one class a sample is known here"
-            )
-            raise InputError(f"{shape}: fit one for each label, or scikit-learn's MultiOutputClassifier(LeapClassifier())")
+        target = np.asarray(series.target)
+        if target.ndim == 2:
+            check_truths(target)
+            return
+        kind = type_of_target(known_part(series))
         if kind not in ("binary", "multiclass"):
             raise InputError(f"Unknown label type: {kind}. Classes are text or whole numbers; use LeapRegressor for numbers")
 
+    def _see_task(self, series: Series) -> None:
+        self.task = "labels" if np.asarray(series.target).ndim == 2 else "classification"
+
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
-        return hold_out(series, share, labels=np.asarray(series.target), seed=seed)
+        return hold_out(series, share, labels=sample_labels(series), seed=seed)
 
     def _weighted(self, config: TrainConfig, preprocessor: Preprocessor, series: Series) -> TrainConfig:
+        if self.task == "labels":
+            return replace(config, class_weight=_label_weight(self.class_weight, preprocessor, series))
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             # Counted here and not in training, because a part of the data need not show every class.
-            labels = preprocessor.encode_target(np.asarray(series.target))
-            counts = np.bincount(labels, weights=series.weights, minlength=len(preprocessor.classes))
+            _, labels, each = preprocessor.known(np.asarray(series.target), series)
+            counts = np.bincount(labels, weights=each, minlength=len(preprocessor.classes))
             weights = counts.sum() / ((counts > 0).sum() * np.where(counts > 0, counts, 1))
             return replace(config, class_weight=tuple(np.where(counts, weights, 1.0)))
         return replace(config, class_weight=_class_weight(self.class_weight, preprocessor.classes))
 
-    def _settle(self, config: TrainConfig | None, held: Series | None) -> None:
+    def _settle(self, config: TrainConfig | None, held: Series | None, said: np.ndarray | None = None) -> np.ndarray | None:
         """Undo the class weights, and calibrate on what was held out: see `estimators/calibrate.py`."""
-        shift = None if config is None else known_shift(config.class_weight, len(self.classes_))
+        shift = None if config is None else self._known_shift(config)
         self.fitted_, scores = calibrated(self.fitted_, held, shift)
-        self.sets_ = None
-        if held is not None:
+        scores, self.sets_ = scores if said is None else said, None
+        if held is not None and self.task == "classification" and not held.per_row:
             labels = self.fitted_.preprocessor.encode_target(np.asarray(held.target))
             self.sets_ = ClassSets.learn(softmax(scores), labels)
+        return scores
 
-    def _calibrated(self, baseline: Fitted, held: Series) -> Fitted:
-        return calibrated(baseline, held, np.zeros(len(baseline.preprocessor.classes)))[0]
+    def _known_shift(self, config: TrainConfig) -> np.ndarray:
+        """What undoes the weights of training: of labels, their log odds are too large by the logarithm of their weight."""
+        if self.task == "classification":
+            return known_shift(config.class_weight, len(self.classes_))
+        return -np.log(np.ones(len(self.classes_)) if config.class_weight is None else np.asarray(config.class_weight, float))
+
+    def _calibrated(self, baseline: Baseline, series: Series, held: Series) -> tuple[Fitted, np.ndarray | None]:
+        """Calibrated also by what it says of training data when cross-fitted, where there is little validation data."""
+        more, of = None, baseline.preprocessor
+        if len(series) <= FEW and not series.per_row and _enough(series):
+            truth = of.encode_target(np.asarray(series.target))
+            more = Evidence(cross_fitted(baseline, series, held), truth, series.weights)
+        return calibrated(baseline, held, np.zeros(of.spec.output), more)
 
     def _arrays(self) -> dict[str, dict[str, np.ndarray]]:
         sets = getattr(self, "sets_", None)
@@ -219,16 +256,27 @@ class LeapClassifier(Estimator):
 
     def _keep(self, fitted: Fitted, trained: Trained | None = None) -> None:
         super()._keep(fitted, trained)
-        self.classes_ = np.array(fitted.preprocessor.classes)
+        self.task = fitted.preprocessor.task
+        self.classes_ = np.array(fitted.preprocessor.classes or fitted.preprocessor.target_names)
 
     def _score(self, series: Series) -> float:
-        said = self.fitted_.predict(replace(series, target=None))
-        return float(accuracy_score(np.asarray(series.target), said, sample_weight=series.weights))
+        from sklearn.metrics import accuracy_score
+
+        truth, said, each = known_pairs(self.fitted_.predict(replace(series, target=None)), series)
+        truth = check_truths(truth, len(self.classes_)) if self.task == "labels" else truth
+        return float(accuracy_score(truth, said, sample_weight=each))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=True)
         return tags
+
+
+def _enough(series: Series) -> bool:
+    """Whether every part of cross-fitting leaves samples of every class, or with and without every label, to learn from."""
+    target = np.asarray(series.target)
+    columns = [target] if target.ndim == 1 else list(target.T)
+    return min(int(np.unique(column, return_counts=True)[1].min()) for column in columns) >= 2 * FOLDS
 
 
 def _class_weight(weight: Any, classes: tuple[Any, ...]) -> Any:
@@ -244,3 +292,13 @@ def _class_weight(weight: Any, classes: tuple[Any, ...]) -> Any:
         problems.add(f"no class {label!r}; there are: {', '.join(map(str, classes))}")
     problems.raise_if_any("class_weight cannot be used")
     return tuple(float(weight.get(label, 1.0)) for label in classes)
+
+
+def _label_weight(weight: Any, preprocessor: Preprocessor, series: Series) -> tuple[float, ...] | None:
+    """How much a label that is true counts, for each label in its order."""
+    names = preprocessor.target_names
+    if isinstance(weight, str) and weight == "balanced":
+        return tuple(label_weights(preprocessor.encode_target(np.asarray(series.target)), series.weights).tolist())
+    if isinstance(weight, (int, float)):
+        return (float(weight),) * len(names)
+    return _class_weight(weight, names)

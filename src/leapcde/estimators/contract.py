@@ -30,7 +30,7 @@ def check_estimator(estimator: Any) -> list[str]:
     >>> len(check_estimator(quick)) == len(CHECKS)
     True
     """
-    data = _data(_kind(estimator))
+    data = _data(_kind(estimator), getattr(estimator, "target_per", "sample"))
     problems, passed = [], []
     try:
         trained = _fit(clone(estimator), data)
@@ -56,7 +56,10 @@ def parameters_are_kept(estimator, trained, data) -> None:
 
 
 def one_answer_a_sample(estimator, trained, data) -> None:
-    _same(len(np.asarray(trained.predict(data))), SAMPLES, "predict gives another number of answers than there are samples")
+    found = trained.predict(data)
+    _same(len(found), SAMPLES, "predict gives another number of answers than there are samples")
+    if data.per_row:
+        _same([len(one) for one in found], data.lengths.tolist(), "predict gives another number of answers than there are rows")
 
 
 def the_same_seed_gives_the_same_answers(estimator, trained, data) -> None:
@@ -66,9 +69,9 @@ def the_same_seed_gives_the_same_answers(estimator, trained, data) -> None:
 def answers_do_not_depend_on_the_company(estimator, trained, data) -> None:
     """Alone, in another order, or beside a longer sample that changes the padding: a sample has one answer."""
     whole = _answers(trained, data)
-    _close(_answers(trained, data.take([3])), whole[[3]], 1e-4, "a sample alone gets another answer")
+    _close(_answers(trained, data.take([3])), whole[3:4], 1e-4, "a sample alone gets another answer")
     order = np.arange(SAMPLES)[::-1]
-    _close(_answers(trained, data.take(order)), whole[order], 1e-4, "another order gives other answers")
+    _close(_answers(trained, data.take(order)), whole[::-1], 1e-4, "another order gives other answers")
 
 
 def the_zero_of_time_does_not_matter(estimator, trained, data) -> None:
@@ -116,14 +119,12 @@ def it_survives_pickling(estimator, trained, data) -> None:
 def probabilities_add_up(estimator, trained, data) -> None:
     if not hasattr(trained, "predict_proba"):
         return
-    found = np.asarray(trained.predict_proba(data))
-    _same(found.shape, (SAMPLES, len(trained.classes_)), "predict_proba has another shape than (samples, classes)")
-    _close(found.sum(1), np.ones(SAMPLES), 1e-6, "probabilities do not add up to one")
-    _same(
-        np.asarray(trained.classes_)[found.argmax(1)].tolist(),
-        list(trained.predict(data)),
-        "predict is not the likeliest class",
-    )
+    flat = np.concatenate if data.per_row else np.asarray
+    found, said = flat(trained.predict_proba(data)), flat(trained.predict(data))
+    count = len(data.times) if data.per_row else SAMPLES
+    _same(found.shape, (count, len(trained.classes_)), "predict_proba has another shape than (samples, classes)")
+    _close([found.sum(1)], [np.ones(count)], 1e-6, "probabilities do not add up to one")
+    _same(np.asarray(trained.classes_)[found.argmax(1)].tolist(), said.tolist(), "predict is not the likeliest class")
 
 
 CHECKS: tuple[Callable[[Any, Any, Series], None], ...] = (
@@ -146,7 +147,7 @@ def _kind(estimator: Any) -> str:
     return str(task or estimator.__sklearn_tags__().estimator_type)
 
 
-def _data(kind: str) -> Series:
+def _data(kind: str, per: str = "sample") -> Series:
     """Twenty ragged series with holes and a target of this kind. Every channel is seen once in each, so that nobody warns."""
     rng = np.random.default_rng(0)
     pairs = []
@@ -157,18 +158,25 @@ def _data(kind: str) -> Series:
         pairs.append((np.sort(rng.choice(4 * length, length, replace=False)) / 2, values))
     target = None if kind == "forecasting" else np.arange(SAMPLES) % 2
     series = as_series(pairs)
+    if kind == "survival":
+        return as_series(series, target=np.stack([np.arange(SAMPLES) % 2, 1.0 + np.arange(SAMPLES)], 1))
+    if per == "row":
+        each = [(np.arange(len(t)) + i) % 2 + (0.5 if kind.startswith("regress") else 0) for i, (t, _) in enumerate(pairs)]
+        return as_series(series, target=each, target_per="row")
     return series if target is None else as_series(series, target=target + (0.5 if kind.startswith("regress") else 0))
 
 
 def _fit(estimator: Any, data: Series) -> Any:
     pairs = [data.sample(i) for i in range(SAMPLES)]
-    return estimator.fit(pairs) if data.target is None else estimator.fit(pairs, data.target)
+    if data.target is None:
+        return estimator.fit(pairs)
+    return estimator.fit(pairs, np.split(data.target, data.offsets[1:-1]) if data.per_row else data.target)
 
 
-def _answers(trained: Any, data: Series) -> np.ndarray:
-    """Numbers to compare: probabilities where there are any."""
+def _answers(trained: Any, data: Series) -> list[np.ndarray]:
+    """Numbers to compare, sample by sample: probabilities where there are any."""
     answer = trained.predict_proba if hasattr(trained, "predict_proba") else trained.predict
-    return np.asarray(answer([data.sample(i) for i in range(len(data))]))
+    return [np.asarray(one) for one in answer([data.sample(i) for i in range(len(data))])]
 
 
 def _same(a: Any, b: Any, problem: str) -> None:
@@ -176,8 +184,9 @@ def _same(a: Any, b: Any, problem: str) -> None:
         raise AssertionError(f"{problem}: {a} and {b}")
 
 
-def _close(a: np.ndarray, b: np.ndarray, tolerance: float, problem: str) -> None:
-    if a.shape != b.shape or not np.abs(a - b).max() <= tolerance:
+def _close(a: list[np.ndarray], b: list[np.ndarray], tolerance: float, problem: str) -> None:
+    alike = [one.shape for one in a] == [one.shape for one in b]
+    if not alike or not all(np.abs(one - other).max() <= tolerance for one, other in zip(a, b, strict=True)):
         raise AssertionError(problem)
 
 

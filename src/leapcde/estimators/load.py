@@ -14,13 +14,16 @@ from leapcde.estimators.holes.base import PathEstimator
 from leapcde.estimators.holes.detector import LeapDetector
 from leapcde.estimators.holes.imputer import LeapImputer
 from leapcde.estimators.regressor import LeapRegressor
+from leapcde.estimators.survival import LeapSurvival
 from leapcde.files import load_file, names_damage
 from leapcde.training.config import TrainConfig
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "classification": LeapClassifier,
+    "labels": LeapClassifier,
     "regression": LeapRegressor,
     "forecasting": LeapForecaster,
+    "survival": LeapSurvival,
 }
 # What learns a path without labels, by name: they share a task.
 PATHS: dict[str, type[PathEstimator]] = {"LeapImputer": LeapImputer, "LeapDetector": LeapDetector}

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import r2_score
 from sklearn.utils import RegressorTags
 
 from leapcde import DEFAULT_MODEL
 from leapcde.data.series import Series
 from leapcde.errors import InputError
 from leapcde.estimators.base import Estimator
+from leapcde.estimators.rows import known_pairs, known_part, not_of_rows
 from leapcde.training.config import TrainConfig
 
 
@@ -52,6 +52,9 @@ class LeapRegressor(Estimator):
         For tables: the column with the times, numbers or dates.
     target : str or sequence of str, optional
         For tables: the column that is predicted, one value a sample; or several.
+    target_per : "sample" or "row", default "sample"
+        "row" if every row has a target of its own: `y` is then a list of arrays with one value a row, NaN where there is none,
+        and so are answers. Nothing looks ahead; "leap+" and the recurrent models can do it.
     values : sequence of str, optional
         For tables: the columns that are channels; all that are nothing else if None.
     static : sequence of str, optional
@@ -93,6 +96,7 @@ class LeapRegressor(Estimator):
         id: str | None = None,
         time: str | None = None,
         target: str | Sequence[str] | None = None,
+        target_per: str = "sample",
         values: Sequence[str] | None = None,
         static: Sequence[str] | None = None,
         ensemble: int = 1,
@@ -115,6 +119,7 @@ class LeapRegressor(Estimator):
         self.id = id
         self.time = time
         self.target = target
+        self.target_per = target_per
         self.values = values
         self.static = static
         self.ensemble = ensemble
@@ -125,11 +130,14 @@ class LeapRegressor(Estimator):
 
     def predict_interval(self, X, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that hold the truth with this probability; needs `calibration` above 0."""
+        not_of_rows(self._per, "predict_interval", "leave it out")
         series = self._new_series(X)
         return self.around(self.fitted_.predict(series), coverage, series)
 
     def _check_target(self, series: Series) -> None:
-        target = np.asarray(series.target)
+        target = known_part(series)
+        if self.calibration:
+            not_of_rows(self._per, f"calibration={self.calibration}", "leave it out")
         if target.ndim not in (1, 2):
             raise InputError(f"y has shape {target.shape}; LeapRegressor predicts numbers: give (sample,), or (sample, number)")
         if target.dtype.kind == "f" and not np.isfinite(target).all():
@@ -137,8 +145,10 @@ class LeapRegressor(Estimator):
             raise InputError(f"y: the target of sample {wrong} is not finite; every sample needs one")
 
     def _score(self, series: Series) -> float:
-        truth = np.asarray(series.target, float)
-        return float(r2_score(truth, self.fitted_.predict(replace(series, target=None)), sample_weight=series.weights))
+        from sklearn.metrics import r2_score
+
+        truth, said, each = known_pairs(self.fitted_.predict(replace(series, target=None)), series)
+        return float(r2_score(truth.astype(float), said, sample_weight=each))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

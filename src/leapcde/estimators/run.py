@@ -11,7 +11,6 @@ card.md               the same for people: data, metrics, baselines, calibration
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,19 +20,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leapcde import RACE, __version__
-from leapcde.baselines.fitted import KINDS, fit_baselines
+from leapcde.baselines.fitted import fit_baselines, kinds_of
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.data.dates import told_time
 from leapcde.data.series import Series, join
-from leapcde.errors import CheckpointError, InputError, LeapWarning
+from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.export.card import card_text
+from leapcde.estimators.growth import told_growth
 from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
+from leapcde.estimators.rows import known_part
 from leapcde.estimators.several.final import refit
 from leapcde.estimators.several.race import race_csv
 from leapcde.files import alone, json_text, write_text
-from leapcde.training.metrics import better
+from leapcde.training.fitted import Fitted
+from leapcde.training.metrics import better, softmax
 from leapcde.training.preprocess import Preprocessor, check_labels
 from leapcde.training.track.callbacks import Callback
 
@@ -52,11 +54,12 @@ class Result(NamedTuple):
     metric: str
     metrics: dict[str, dict[str, float]]  # by split
     baselines: dict[str, dict[str, dict[str, float]]]  # by name and split
-    coverage: float | None  # of intervals that promise 90 %; None for classes
+    coverage: float | None  # of intervals that promise 90 %; None for classes and risks
     parameters: int
     seconds: float
     stopped: str
     race: list[dict[str, Any]] | None = None  # of model "auto": a row for each candidate
+    growth: str = ""  # of forecasts: a sentence, if errors grow over the data
 
     @property
     def ahead(self) -> str:
@@ -67,7 +70,7 @@ class Result(NamedTuple):
                 best, mine = (name, found), found
         if best is None:
             return ""
-        title = KINDS[self.estimator.task][best[0]].title
+        title = kinds_of(self.estimator.fitted_.preprocessor)[best[0]].title
         against = f"{best[1]:.4g} against {self.metrics['validation'][self.metric]:.4g}"
         choice = "the race did not choose it" if self.estimator.model == RACE else "--model auto may choose it"
         return f"A baseline is ahead on validation data: {title}, {self.metric} {against}; {choice}."
@@ -103,12 +106,12 @@ def run(
     -------
     Result
     """
-    known = [] if data.task != "classification" else np.unique(np.asarray(data.train.target)).tolist()
+    known = [] if data.task != "classification" else np.unique(known_part(data.train)).tolist()
 
     class Start(Callback):
         def on_start(self, settings: dict[str, Any]) -> None:
             if known and data.test.target is not None:
-                check_labels(data.test.target, known)  # must fail now, not after hours
+                check_labels(known_part(data.test), known)  # must fail now, not after hours
             if final:
                 settings = {**settings, "train": {**settings["train"], "final": True}}
             if folder is not None:
@@ -156,32 +159,57 @@ def open_run(folder: Path) -> tuple[DataRequest, Estimator, dict[str, Any]]:
     return request, load(folder / MODEL), settings
 
 
-def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None) -> tuple[dict[str, Any], float | None]:
-    """Metrics on new data with targets, of the model and of baselines that learned from the run's own `data`; and how often
-    intervals that promise 90 % hold the truth, where there are any."""
+class Evaluation(NamedTuple):
+    """A run on new data."""
+
+    metrics: dict[str, dict[str, float]]  # of the model, and of each baseline
+    coverage: float | None  # of intervals that promise 90 %; None where there are none
+    seen: str  # a sentence, if the model knows some of the data; else nothing
+
+
+def evaluate_new(estimator: Estimator, table: Any, data: Dataset | None = None, *, final: bool = False) -> Evaluation:
+    """Metrics on new data with targets, of the model and of baselines that learned from the run's own `data`; how often
+    intervals hold the truth; and whether the data is new at all. `final` says that all of `data` trained the model."""
     series = estimator._training_series(table, None)
     estimator._check_target(series)
     fitted = estimator.fitted_
     outputs = fitted.outputs(replace(series, target=None))
-    found = {"model": fitted.judge(outputs, series)}
+    found, seen = {"model": fitted.judge(outputs, series)}, ""
     if data is not None:
-        _note_seen(series, data)
+        seen = told_seen(series, data, final=final)
         beside = fit_baselines(data.train, data.validation, fitted.preprocessor)
         found |= {name: one.evaluate(series) for name, one in beside.items()}
     conformal = getattr(estimator, "conformal_", None)
     if conformal is None:
-        return found, None
+        return Evaluation(found, None, seen)
     truth = fitted.preprocessor.asked(np.asarray(series.target, float))
-    return found, _coverage(estimator, truth, fitted.preprocessor.decode(outputs), series)
+    return Evaluation(found, _coverage(estimator, truth, fitted.preprocessor.decode(outputs), series), seen)
 
 
-def _note_seen(series: Series, data: Dataset) -> None:
-    """New windows whose future is older than the end of the training data were seen in training, or their neighbours were."""
-    ends, seen = series.times[series.offsets[1:] - 1], float(data.to_fit.times.max())
-    if data.task == "forecasting" and data.options.get("split", "").startswith("by time: rows") and (ends < seen).any():
-        share, until = float(np.mean(ends < seen)), told_time(seen)
-        message = f"{share:.0%} of the forecasts are of times until {until}, which trained the model: these errors flatter it"
-        warnings.warn(message, LeapWarning, stacklevel=3)
+def told_seen(series: Series, data: Dataset, *, final: bool = False) -> str:
+    """What of new data trained the model or chose its weights, in words; nothing if none did.
+
+    Of forecasts, windows whose future is older than the end of the training data: they, or their neighbours, were seen.
+    """
+    if data.task == "forecasting":
+        ends, last = series.times[series.offsets[1:] - 1], float(data.to_fit.times.max())
+        if not data.options.get("split", "").startswith("by time: rows") or not (ends < last).any():
+            return ""
+        share, until = float(np.mean(ends < last)), told_time(last)
+        return f"{share:.0%} of the forecasts are of times until {until}, which trained the model: these errors flatter it"
+    new = _contents(series)
+    count = {name: sum(one in known for one in new) for name, part in data.parts.items() if (known := set(_contents(part)))}
+    trained, chose = (sum(count.values()), 0) if final else (count["train"], count["validation"])
+    if not trained + chose:
+        return ""
+    more = "" if not chose else f" and {chose} chose its weights"
+    return f"{trained} of {len(series)} samples trained the model{more}: these numbers flatter it; its test is in {RESULT}"
+
+
+def _contents(series: Series) -> list[bytes]:
+    """Each sample as bytes, by which it is known again."""
+    samples = (series.sample(i) for i in range(len(series)))
+    return [np.asarray(times - times[0], float).tobytes() + np.asarray(rows, float).tobytes() for times, rows in samples]
 
 
 def _coverage(estimator: Estimator, truth: np.ndarray, said: np.ndarray, series: Series) -> float:
@@ -205,9 +233,19 @@ def told_coverage(covered: float) -> str:
 
 def baseline_metrics(data: Dataset, preprocessor: Preprocessor) -> dict[str, dict[str, dict[str, float]]]:
     """Metrics of the baselines by name and split: what needs no neural network, and seconds."""
+    return {name: judged(one, data) for name, one in fit_baselines(data.train, data.validation, preprocessor).items()}
+
+
+def judged(fitted: Fitted, data: Dataset, outputs: dict[str, np.ndarray] | None = None) -> dict[str, dict[str, float]]:
+    """Metrics on the validation and the test data, with those that only this data has; `outputs` are what was said of them."""
     parts = {"validation": data.validation, "test": data.test}
-    made = fit_baselines(data.train, data.validation, preprocessor)
-    return {name: {split: one.evaluate(part) for split, part in parts.items()} for name, one in made.items()}
+    outputs = {name: fitted.outputs(part) for name, part in parts.items()} if outputs is None else outputs
+    found = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
+    if data.more is not None:
+        said = {name: softmax(rows.astype(np.float64)) for name, rows in outputs.items()}
+        for name, part in parts.items():
+            found[name] |= data.more(data.validation, said["validation"], part, said[name])
+    return found
 
 
 def _judged(estimator: Estimator, data: Dataset) -> Result:
@@ -217,7 +255,7 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
     fitted, covered = estimator.fitted_, None
     parts = {"validation": data.validation, "test": data.test}
     outputs = {name: fitted.outputs(part) for name, part in parts.items()}
-    if data.task != "classification":
+    if data.task not in ("classification", "labels", "survival") and not data.test.per_row:
         truth = {name: fitted.preprocessor.asked(np.asarray(part.target, float)) for name, part in parts.items()}
         said = {name: fitted.preprocessor.decode(rows) for name, rows in outputs.items()}
         rough = {name: estimator._rough(part) for name, part in parts.items()}
@@ -226,12 +264,12 @@ def _judged(estimator: Estimator, data: Dataset) -> Result:
         if data.task == "forecasting":
             both = (np.concatenate([np.asarray(of["validation"]), np.asarray(of["test"])]) for of in (truth, said, rough))
             estimator.conformal_ = Conformal.learn(*both)
-    metrics = {name: fitted.judge(outputs[name], part) for name, part in parts.items()}
+    metrics = judged(fitted, data, outputs)
     seconds = sum(row["seconds"] for row in estimator.history_)
-    beside = baseline_metrics(data, fitted.preprocessor)
+    beside, growth = baseline_metrics(data, fitted.preprocessor), told_growth(data, fitted.preprocessor)
     size = fitted.parameters
     raced = estimator.race_ if estimator.model == RACE else None
-    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_, raced)
+    return Result(estimator, fitted.metric, metrics, beside, covered, size, seconds, estimator.stopped_, raced, growth)
 
 
 def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
@@ -245,6 +283,7 @@ def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
         "baselines": result.baselines,
         "ahead": result.ahead or None,
         "coverage of 90 % intervals": result.coverage,
+        **({"growth": result.growth} if result.growth else {}),
         "parameters": result.parameters,
         "seconds": result.seconds,
         "stopped": result.stopped,

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError, need
 from leapcde.estimators.base import Estimator
+from leapcde.estimators.rows import known_part
 from leapcde.estimators.run import run
 from leapcde.files import alone, json_text, write_text
 from leapcde.models.registry import options_of
@@ -110,7 +111,7 @@ def _search(
     seconds: float | None,
     progress: Callable[[int], None],
 ) -> tuple[optuna.Study, str]:
-    metric = main_metric(data.task, len(np.unique(np.asarray(data.train.target))) if data.task == "classification" else 0)
+    metric = main_metric(data.task, len(np.unique(known_part(data.train))) if data.task == "classification" else 0)
     study = _open(folder, metric, estimator.seed)
     for settings in first:
         study.enqueue_trial(settings, skip_if_exists=True)

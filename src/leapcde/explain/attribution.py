@@ -43,6 +43,9 @@ def attribute(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 32
     """
     if not isinstance(steps, int) or steps < 1:
         raise InputError(f"steps {steps!r}: give a whole number of at least 1; 32 is enough for most models")
+    if fitted.preprocessor.spec.each_row:
+        what = "observations are explained for one answer a sample; here each row has one"
+        raise InputError(f"{what}. leapcde explain RUN draws the answers over time")
     models, kept = _models(fitted), without_empty_rows(replace(series, target=None))
     weights, unit = _answer(fitted, kept, of)
     found = [[share * part for part in _integrated(model, kept, weights, steps)] for share, model in models]
@@ -65,19 +68,15 @@ def _integrated(fitted: FittedModel, kept: Series, weights: np.ndarray, steps: i
     """Values, static, change and measured of `Attribution`, of one model."""
     preprocessor = fitted.preprocessor
     if fitted.calibration is not None:
-        weights = weights / np.float32(fitted.calibration.temperature)
+        weights = weights / np.array(fitted.calibration.temperature, np.float32)
     found = np.full(kept.values.shape, np.nan)
     static, change = np.zeros((len(kept), preprocessor.spec.static)), np.zeros(len(kept))
     measured = np.zeros(len(kept))
-    for bucket in preprocessor.encode(kept):
-        for start in range(0, len(bucket.samples), CHUNK):
-            part = np.arange(start, min(start + CHUNK, len(bucket.samples)))
-            samples = bucket.samples[part]
-            obs = jax.tree.map(lambda a, part=part: a[part], bucket.batch.obs)
-            answer = checked(_gradients, fitted.model, preprocessor.recipe, obs, jnp.asarray(weights[samples]), steps)
-            each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
-            for row, i in zip(each, samples, strict=True):
-                found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
+    for samples, batch in (part for bucket in preprocessor.encode(kept) for part in bucket.batches(CHUNK)):
+        answer = checked(_gradients, fitted.model, preprocessor.recipe, batch.obs, jnp.asarray(weights[samples]), steps)
+        each, static[samples], change[samples], measured[samples] = map(np.asarray, answer)
+        for row, i in zip(each, samples, strict=True):
+            found[kept.offsets[i] : kept.offsets[i + 1]] = row[: kept.lengths[i]]
     return found, static, change, measured
 
 
@@ -123,6 +122,8 @@ def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
     shape = (len(series), *preprocessor.spec.output)
     if preprocessor.target_names:
         return _target_weights(preprocessor, shape, of)
+    if preprocessor.task == "survival":
+        return np.full(shape, 1 / shape[1], np.float32), "added to the mean log hazard ratio"
     if preprocessor.task == "regression":
         return np.full(shape, preprocessor.target_std, np.float32), "added to the predicted number"
     if preprocessor.task == "forecasting":
@@ -137,14 +138,16 @@ def _answer(fitted: Fitted, series: Series, of: Any) -> tuple[np.ndarray, str]:
 
 
 def _target_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:
+    labels = preprocessor.task == "labels"
     if of is None:
-        return np.full(shape, 1 / shape[1], np.float32), "added to the mean of the standardised predictions"
+        what = "scores of all labels" if labels else "standardised predictions"
+        return np.full(shape, 1 / shape[1], np.float32), f"added to the mean of the {what}"
     if of not in preprocessor.target_names:
         raise InputError(f"no target {of!r}; there are: {', '.join(preprocessor.target_names)}")
     j = preprocessor.target_names.index(of)
     weights = np.zeros(shape, np.float32)
-    weights[:, j] = np.atleast_1d(np.array(preprocessor.target_std))[j]
-    return weights, f"added to {of}"
+    weights[:, j] = 1.0 if labels else np.atleast_1d(np.array(preprocessor.target_std))[j]
+    return weights, f"added to the score of {of}" if labels else f"added to {of}"
 
 
 def _forecast_weights(preprocessor: Preprocessor, shape: tuple[int, ...], of: Any) -> tuple[np.ndarray, str]:

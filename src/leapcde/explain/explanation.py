@@ -14,9 +14,10 @@ from leapcde.errors import InputError, Problems, meant
 from leapcde.explain import html as report
 from leapcde.explain import plots
 from leapcde.explain.attribution import Attribution, attribute
+from leapcde.explain.over_time import draw_rows
 from leapcde.files import atomic, write_text
 from leapcde.training.fitted import Fitted
-from leapcde.training.metrics import BINS, frequencies, reliability, softmax
+from leapcde.training.metrics import BINS, frequencies, reliability
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -135,8 +136,8 @@ def explanation(fitted: Fitted, series: Series, *, of: Any = None, steps: int = 
     """Explain all samples of a series."""
     paths = fitted.path(series) if fitted.has_path else None
     found, bare = attribute(fitted, series, of=of, steps=steps), replace(series, target=None)
-    classes = fitted.preprocessor.task == "classification"
-    probability = softmax(fitted.new_outputs(bare).astype(np.float64)) if classes else None  # `predict` has warned already
+    classes = fitted.preprocessor.task in ("classification", "labels")
+    probability = fitted.preprocessor.probability(fitted.new_outputs(bare)) if classes else None  # `predict` has warned already
     return Explanation(fitted, series, fitted.predict(series), found, paths, probability)
 
 
@@ -151,6 +152,8 @@ def explain(
     """Write a PNG for each sample and one self-contained `explain.html`. Returns the files written."""
     _pick_channels(series, channels)
     _check_samples(series, samples)
+    if fitted.preprocessor.spec.each_row:
+        return draw_rows(fitted, series, folder, samples, channels, reliability_section(fitted, series))
     found = explanation(fitted, series.take(list(samples)))
     parts = [report.paragraph(_WHAT if found.paths is not None else _WHAT_COUNTED)]
     written = []
@@ -168,7 +171,7 @@ def explain(
 
 def reliability_section(fitted: Fitted, series: Series) -> list[str]:
     """Whether probabilities come true, over all samples; nothing where there are no classes, or too few samples to say."""
-    if fitted.preprocessor.task != "classification" or series.target is None or len(series) < ENOUGH:
+    if fitted.preprocessor.task not in ("classification", "labels") or series.target is None or len(series) < ENOUGH:
         return []
     figure, caption = reliability_figure(fitted, series)
     return [report.heading("Do its probabilities come true?"), report.figure(plots.as_image(figure, "reliability"), caption)]
@@ -177,14 +180,18 @@ def reliability_section(fitted: Fitted, series: Series) -> list[str]:
 def reliability_figure(fitted: Fitted, series: Series) -> tuple[Figure, str]:
     """Probability against frequency over all samples, and what there is to say about it."""
     preprocessor = fitted.preprocessor
-    if preprocessor.task != "classification" or series.target is None:
+    if preprocessor.task not in ("classification", "labels") or series.target is None:
         raise InputError(f"reliability is about classes; this model does {preprocessor.task}")
-    probability = softmax(fitted.outputs(series).astype(np.float64))
-    truth = preprocessor.encode_target(np.asarray(series.target))
-    what = str(preprocessor.classes[1]) if len(preprocessor.classes) == 2 else "the most probable class"
+    outputs, truth, _ = preprocessor.known(fitted.outputs(series), series)
+    probability = preprocessor.probability(outputs)
+    if preprocessor.task == "labels":  # each is two classes
+        probability, truth = np.stack([1 - probability.ravel(), probability.ravel()], axis=1), truth.ravel().astype(int)
+    two = str(preprocessor.classes[1]) if len(preprocessor.classes) == 2 else "the most probable class"
+    what = "a label" if preprocessor.task == "labels" else two
     found = frequencies(probability, truth)
+    counted = f"{len(truth)} rows of {len(series)} samples" if series.per_row else f"{len(series)} samples"
     caption = (
-        f"{len(series)} samples. Each point: how probable {what} was said to be, and how often it was so. Brier score "
+        f"{counted}. Each point: how probable {what} was said to be, and how often it was so. Brier score "
         f"{found['brier']:.4f}, expected calibration error {found['ece']:.4f}; 0 is best for both."
     )
     bins = int(np.clip(len(series) // ENOUGH, 3, BINS))
@@ -213,6 +220,9 @@ def _title(series: Series, sample: int) -> str:
 def _answer(fitted: Fitted, series: Series, sample: int, predicted, probability: np.ndarray | None = None) -> str:
     if fitted.preprocessor.task == "forecasting":
         return f"Forecast of {len(predicted)} steps for {len(series.channels)} channels."
+    if fitted.preprocessor.task == "labels" and probability is not None:
+        shares = zip(fitted.preprocessor.target_names, probability[sample], strict=True)
+        return "Probabilities: " + ", ".join(f"{name} {_percent(share)}" for name, share in shares) + "."
     truth = [] if series.target is None else [f"true: {series.target[sample]}"]
     sure = [] if probability is None else [f"probability {_percent(probability[sample].max())}"]
     more = "; ".join([*sure, *truth])

@@ -37,9 +37,10 @@ def hidden_errors(fitted: Fitted, series: Series, *, share: float = 0.3, seed: i
     found = {LEARNED: scaler.scale(fitted.path_at(seen, times))}
     found |= {name: np.empty_like(wanted) for name in CLASSICAL}
     asked = ((times - seen.times[seen.offsets[:-1], None]) / scaler.time_unit).astype(np.float32)
-    for bucket in fitted.preprocessor.encode(replace(seen, target=None)):
+    data = fitted.preprocessor.encode(replace(seen, target=None))
+    for samples, batch in (part for bucket in data for part in bucket.batches()):
         for name, path in CLASSICAL.items():
-            found[name][bucket.samples] = np.asarray(_interpolated(bucket.batch.obs, asked[bucket.samples], path))
+            found[name][samples] = np.asarray(_interpolated(batch.obs, asked[samples], path))
     return {name: float(np.nanmean((path - wanted) ** 2)) for name, path in found.items()}
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from leapcde.errors import InputError, need
 from leapcde.files import atomic
@@ -30,7 +29,7 @@ def plot_paths(
 
     Lines stay where the channel was observed in this sample, or near it: see `believable`.
     """
-    figure, axes = _subplots(len(channels) + 1, height=1.9)
+    figure, axes = subplots(len(channels) + 1, height=1.9)
     times, values = observed
     for axis, (c, name) in zip(axes[:-1], channels, strict=True):
         axis.plot(
@@ -68,6 +67,8 @@ def between(t: np.ndarray, X: np.ndarray, times: np.ndarray, values: np.ndarray)
         return X
     if seen.sum() == 1:
         return np.full(len(t), low)
+    from scipy.interpolate import PchipInterpolator
+
     curve = PchipInterpolator(times[seen], values[seen])
     return curve(np.clip(t, times[seen][0], times[seen][-1]))
 
@@ -93,7 +94,7 @@ def plot_reliability(said: np.ndarray, came: np.ndarray, count: np.ndarray, what
 
     Bars are two standard errors of a frequency: points on the line within them are probabilities that came true.
     """
-    figure, (axis, below) = _subplots(2, height=2.4)
+    figure, (axis, below) = subplots(2, height=2.4)
     axis.plot([0, 1], [0, 1], color=GREY, lw=1.0, ls="--", label="probability = frequency")
     error = 2 * np.sqrt(np.maximum(came * (1 - came), 0.25 / (count + 1)) / count)
     error = np.stack([np.minimum(error, came), np.minimum(error, 1 - came)])  # no frequency is below 0 or above 1
@@ -115,7 +116,7 @@ def plot_filled(
     channels: Sequence[tuple[int, str]],
 ) -> Figure:
     """X and Y of one sample, what was hidden from them, and Y going on: `forecast` is (times, what came, what was said)."""
-    figure, axes = _subplots(len(channels), height=2.2)
+    figure, axes = subplots(len(channels), height=2.2)
     ahead, came, said = forecast
     for axis, (c, name) in zip(axes, channels, strict=True):
         axis.plot(found["t"], found["X"][:, c], color=GREY, lw=1.4, label="X, interpolated")
@@ -143,7 +144,7 @@ def plot_importance(
 
     `span` is the stretch of time to show, for pictures that stand below each other.
     """
-    figure, axes = _subplots(len(channels), height=1.3)
+    figure, axes = subplots(len(channels), height=1.3)
     if span is not None and span[1] > span[0]:
         axes[-1].set_xlim(span[0] - 0.05 * (span[1] - span[0]), span[1] + 0.05 * (span[1] - span[0]))
     top = float(np.nanmax(np.abs(importance), initial=0.0)) or 1.0
@@ -171,7 +172,7 @@ def calm_stretches(t: np.ndarray, speed: np.ndarray) -> list[tuple[float, float]
 
 def plot_history(histories: dict[str, list[dict[str, float]]], metric: str) -> Figure:
     """Training loss and validation metric by epoch, one line a model."""
-    figure, axes = _subplots(2, height=2.4)
+    figure, axes = subplots(2, height=2.4)
     for name, rows in histories.items():
         epochs = [row["epoch"] + 1 for row in rows]
         axes[0].plot(epochs, [row["train_loss"] for row in rows], label=name)
@@ -184,7 +185,7 @@ def plot_history(histories: dict[str, list[dict[str, float]]], metric: str) -> F
 
 def plot_horizon(errors: dict[str, np.ndarray], title: str) -> Figure:
     """Error against how far ahead the forecast is, one line a model."""
-    figure, (axis,) = _subplots(1, height=3.2)
+    figure, (axis,) = subplots(1, height=3.2)
     for name, error in errors.items():
         axis.plot(np.arange(1, len(error) + 1), error, "o-", ms=4, label=name)
     axis.set(xlabel="steps ahead", ylabel=title)
@@ -195,7 +196,7 @@ def plot_horizon(errors: dict[str, np.ndarray], title: str) -> Figure:
 
 def plot_forecast(t: np.ndarray, past: np.ndarray, future: np.ndarray, forecasts: dict[str, np.ndarray], name: str) -> Figure:
     """One channel: what was seen, what came, what was forecast. Times of the future follow those of the past by ones."""
-    figure, (axis,) = _subplots(1, height=2.6)
+    figure, (axis,) = subplots(1, height=2.6)
     axis.plot(t, past, "o", color="black", ms=3, label="observed")
     ahead = t[-1] + np.arange(1, len(future) + 1)
     axis.plot(ahead, future, "o", color=GREY, ms=4, mfc="white", label="what came")
@@ -207,11 +208,43 @@ def plot_forecast(t: np.ndarray, past: np.ndarray, future: np.ndarray, forecasts
     return figure
 
 
+def plot_survival(times: np.ndarray, curves: dict[str, np.ndarray], unit: str, beside: np.ndarray | None = None) -> Figure:
+    """Curves of survival, one line a sample; `beside` is that of everybody together."""
+    figure, (axis,) = subplots(1, height=3.2)
+    for name, curve in curves.items():
+        axis.plot(times, curve, lw=2, label=name)
+    if beside is not None:
+        axis.plot(times, beside, color=GREY, lw=1.2, ls="--", label="all together")
+    axis.set(xlabel=f"{unit} after the last row", ylabel="share without an event", ylim=(0, 1.02))
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def plot_interval(
+    t: np.ndarray,
+    past: np.ndarray,
+    ahead: np.ndarray,
+    came: np.ndarray,
+    said: tuple[np.ndarray, np.ndarray, np.ndarray],
+    name: str,
+) -> Figure:
+    """One channel: what was seen, what came at the times `ahead`, and what was said: (lower, forecast, upper)."""
+    figure, (axis,) = subplots(1, height=2.6)
+    axis.plot(t, past, "o", color="black", ms=3, label="observed")
+    axis.fill_between(ahead, said[0], said[2], color=BLUE, alpha=0.2, lw=0, label="90 % interval")
+    axis.plot(ahead, said[1], color=BLUE, lw=2, label="forecast")
+    axis.plot(ahead, came, "o", color=GREY, ms=4, mfc="white", label="what came")
+    axis.set_xlabel("time")
+    axis.set_ylabel(name, parse_math=False)
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
 def plot_samples(
     samples: Sequence[tuple[np.ndarray, np.ndarray]], labels: Sequence[str], channels: Sequence[tuple[int, str]]
 ) -> Figure:
     """Observations of a few samples, a row for each channel."""
-    figure, axes = _subplots(len(channels), height=1.4)
+    figure, axes = subplots(len(channels), height=1.4)
     for axis, (c, name) in zip(axes, channels, strict=True):
         for (times, values), label in zip(samples, labels, strict=True):
             seen = ~np.isnan(values[:, c])
@@ -243,7 +276,8 @@ def as_image(figure: Figure, alt: str) -> str:
     return f'<img alt="{escape(alt)}" src="data:image/png;base64,{data}">'
 
 
-def _subplots(rows: int, *, height: float) -> tuple[Figure, list[Any]]:
+def subplots(rows: int, *, height: float) -> tuple[Figure, list[Any]]:
+    """A figure with so many pictures above each other, each so high."""
     # Figure() and not pyplot: no window, no global list of open figures.
     figure = need("matplotlib.figure", "plot").Figure(figsize=(8, height * rows + 0.4), layout="constrained")
     axes = list(np.ravel(figure.subplots(rows, 1, sharex=rows > 1)))

@@ -23,7 +23,7 @@ def data_sizes(train: Series, held: Series | None) -> dict[str, Any]:
     {'train': 2, 'validation': 0, 'rows': [3, 4.0, 5], 'observed': 1.0}
     """
     rows = [int(train.lengths.min()), float(np.median(train.lengths)), int(train.lengths.max())]
-    seen = float(np.mean(~np.isnan(train.values)))
+    seen = sum(int((~np.isnan(part.values)).sum()) for part in train.blocks()) / max(train.values.size, 1)
     return {"train": len(train), "validation": 0 if held is None else len(held), "rows": rows, "observed": round(seen, 4)}
 
 
@@ -53,8 +53,10 @@ def summary(
         lines["training"] = f"{len(history)} epochs, the best is number {int(best['epoch']) + 1}; {stopped}"
         lines["validation"] = ", ".join(f"{name} {best[name]:.4g}" for name in names)
     if isinstance(found := getattr(fitted, "calibration", None), Calibration):
-        shifts = ", ".join(f"{c} {b:+.2f}" for c, b in zip(fitted.preprocessor.classes, found.bias, strict=False))
-        lines["calibration"] = f"scores divided by {found.temperature:.3g}, then shifted: {shifts}"
+        names = fitted.preprocessor.classes or fitted.preprocessor.target_names
+        shifts = ", ".join(f"{c} {b:+.2f}" for c, b in zip(names, found.bias, strict=False))
+        divided = ", ".join(f"{one:.3g}" for one in np.atleast_1d(found.temperature))
+        lines["calibration"] = f"scores divided by {divided}, then shifted: {shifts}"
     lines |= more or {}
     width = max(map(len, lines))
     return "\n".join([title, *(f"  {name:<{width}}  {text}" for name, text in lines.items())])
@@ -69,6 +71,8 @@ def _data(fitted: Fitted, sizes: dict[str, Any] | None) -> str:
         parts.append(
             f"{len(found.classes)} classes" + (f" ({', '.join(map(str, found.classes))})" * (len(found.classes) <= NAMES))
         )
+    if found.spec.task == "labels":
+        parts.append(f"{len(found.target_names)} labels{_named(found.target_names)}")
     if sizes:
         low, middle, high = sizes["rows"]
         parts.append(f"{sizes['train']} samples train, {sizes['validation']} choose the weights")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -19,7 +20,7 @@ from leapcde.paths.path import CubicPath
 from leapcde.paths.transform import averaged, clock_path, paced
 from leapcde.solve.solver import Solver
 
-TASKS = ("classification", "regression", "forecasting")
+TASKS = ("classification", "labels", "regression", "forecasting", "survival")
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,12 @@ class Spec:
     task: str
     values: int  # channels of the series
     channels: int  # channels of the path X: time, intensities, values
-    output: tuple[int, ...]  # (classes,), (1,), or (horizon, values)
+    output: tuple[int, ...]  # (classes,), (labels,), (1,), (horizon, values), or (bins of time,)
     static: int = 0
     span: float = 1.0  # the longest sample's duration, in typical gaps
     recipe: Recipe = field(default_factory=Recipe)  # how the path X is made, for models that make another one
     ahead: tuple[float, ...] = ()  # typical gaps from a sample's end to each forecast; nothing: one after the other
+    each_row: bool = False  # an answer after each row, and not one for each sample
 
     @property
     def asked(self) -> tuple[float, ...]:
@@ -41,8 +43,8 @@ class Spec:
         return self.ahead or tuple(1.0 + k for k in range(self.output[0]))
 
     def to_json(self) -> dict[str, Any]:
-        """As a file holds it."""
-        return asdict(self)
+        """As a file holds it: as before there could be answers after each row, where there are none."""
+        return {key: value for key, value in asdict(self).items() if key != "each_row" or value}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Spec:
@@ -56,6 +58,8 @@ class Spec:
                 problems.add(f"{name} is {value!r}")
         if not found.output or not all(isinstance(size, int) and size > 0 for size in found.output):
             problems.add(f"output is {found.output}")
+        if not isinstance(found.each_row, bool) or (found.each_row and found.task not in ("classification", "regression")):
+            problems.add(f"each_row is {found.each_row!r} for {found.task}")
         if not np.isfinite([found.span, *found.ahead]).all() or found.span <= 0:
             problems.add(f"span is {found.span}, ahead is {found.ahead}")
         if not problems.found and found.channels != found.recipe.channels(found.values):
@@ -90,7 +94,7 @@ class Model(eqx.Module):
         so far, in fractions, for penalties that grow with it.
         """
 
-    def started(self, train: list[Batch]) -> Model:
+    def started(self, train: Iterable[Batch]) -> Model:
         """The model as training starts with it; where something of it has a closed form, with that."""
         return self
 

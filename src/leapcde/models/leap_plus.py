@@ -29,13 +29,18 @@ Y drives z, at knots s_0 … s_K that are even in a sample's own time, or at the
     uˡ   = uˡ⁻¹ + W_o (z ⊙ silu(W_g a))             a = κ ∗ rms(uˡ⁻¹), a kernel for each channel
     z_k  = (1 − λ_k) z_{k−1} + √λ_k W_v a_k         λ = σ(W_λ a)
 
-Half of z runs from the start and half from the end. What is read is [end, mean, max] of rms(uᴸ).
+Half of z runs from the start and half from the end. What is read is [end, mean, max] of rms(uᴸ) and,
+if `ages`, how long ago each channel was last observed and how long it all took:
+
+    q    = silu(W_q [hats(log age), hats(duration), log counts, last values, statics])
+
 If `causal`, nothing looks ahead: X holds each channel's last value, Y knows what was before t, the
 knots are the rows and all of z runs from the start; then it can be streamed, a row at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -48,8 +53,9 @@ from jaxtyping import Array, Float
 from leapcde.models.base import Model, Output, Spec, make_head
 from leapcde.models.options import Share, Whole, option
 from leapcde.models.registry import register
+from leapcde.nn.ages import Ages
 from leapcde.nn.between import Between
-from leapcde.nn.blocks import Block, dropped, pooled, rms, shifted
+from leapcde.nn.blocks import Block, dropped, pooled, rms, running, shifted
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.nn.onward import Onward
@@ -78,6 +84,8 @@ class LeapPlusOptions:
     learned: bool = option(True, "False: Y = X, which stands still beyond its end")
     causal: bool = option(False, "nothing looks ahead, and it can be streamed; knots are the rows")
     linear_start: bool = option(False, "A and b start as least squares on the training rows")
+    ages: bool = option(False, "q is read too: of use where rows are incomplete; never in forecasting")
+    asked: int = option(32, "hidden rows of a sample at which a step asks for Y")
     pooling: bool = option(True, "False: only the end of u is read, not its mean and maximum")
     dropout: Share = option(0.1, "share of z's channels left out in a training step")
 
@@ -95,6 +103,7 @@ class LeapPlus(Model):
     W: Dense
     blocks: list[Block]
     norm: Float[Array, " state"]
+    ages: Ages | None
     onward: Onward | None  # of forecasts; other tasks have a head
     head: Head | None
 
@@ -119,10 +128,12 @@ class LeapPlus(Model):
         self.norm = jnp.ones(o.hidden)
         self.read = 3 * o.hidden if o.pooling else o.hidden
         forecasts, first, second = spec.task == "forecasting" and o.learned, next(keys), next(keys)
+        aged = o.ages and not forecasts
+        self.ages = Ages(C, spec.static, o.hidden, span=self.span, key=first) if aged else None
         flow = {"size": o.flow, "width": o.flow_width, "keys": (first, second)}
         self.onward = Onward(C, SIDE, self.read, **flow) if forecasts else None
         head = {"key": second, "anchored": True}
-        self.head = None if forecasts else make_head(spec, self.read, **head)
+        self.head = None if forecasts else make_head(spec, self.read + o.hidden * aged, **head)
         self.values, self.ahead, self.options = C, spec.asked, options
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
@@ -135,14 +146,29 @@ class LeapPlus(Model):
 
     def L_Y(self, batch: Batch, key):
         """Eq. 11, in training: at what was hidden between observations, and at what follows."""
-        if key is None or not self.options.learned:
+        o = self.options
+        if key is None or not o.learned:
             return jnp.zeros(())
-        L = 0.0 if batch.hidden is None else self.Y.error(batch, batch.hidden, self.options.beta, key)
+        L = 0.0 if batch.hidden is None else self.Y.error(batch, batch.hidden, key, o.asked, o.beta)
         L += 0.0 if self.onward is None else self.onward.error(batch, self.ahead, key)
-        return self.options.alpha * jnp.asarray(L)
+        return o.alpha * jnp.asarray(L)
 
     def z(self, batch: Batch, key):
         """What z knows in the end: its last state, mean and maximum over the knots."""
+        z = pooled(*self.u(batch, key))[:, : self.read]
+        return z if self.ages is None else jnp.concatenate([z, self.ages(batch)], -1)
+
+    def each(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        """The answer after each row, if `causal`: what is read there is what `answer` reads when it arrives."""
+        assert self.head is not None
+        head, keys = self.head, [None] * 3 if key is None else list(jax.random.split(key, 3))
+        z = running(*self.u(batch, keys[0]))[..., : self.read]
+        z = z if self.ages is None else jnp.concatenate([z, self.ages.each(batch)], -1)
+        z = dropped(z, self.options.dropout, keys[2])
+        return Output(jnp.moveaxis(jax.vmap(lambda z: head(z, batch.obs))(z), 0, 1), self.L_Y(batch, keys[1]))
+
+    def u(self, batch: Batch, key):
+        """rms(uᴸ) at every knot, (knots, batch, state), and which of them count."""
         obs, o = batch.obs, self.options
         t, X, valid = self.knots(batch)
         # Y learns from what is hidden and not from the task; observations count all the same.
@@ -158,7 +184,7 @@ class LeapPlus(Model):
         keys = [None] * o.depth if key is None else jax.random.split(key, o.depth)
         for block, k in zip(self.blocks, keys, strict=True):
             u = u + dropped(block(u, valid, o.causal), o.dropout, k)
-        return pooled(rms(u, self.norm), valid)[:, : self.read]
+        return rms(u, self.norm), valid
 
     def knots(self, batch: Batch):
         """Times of the knots, the mean of X around each where they are not the rows, and which of them count."""
@@ -189,7 +215,7 @@ class LeapPlus(Model):
         t = two_knots(jnp.concatenate([between.reshape(len(t), -1), t[:, -1:]], 1))
         return join_linear(t, self.Y(batch, t)[0])
 
-    def started(self, train: list[Batch]) -> LeapPlus:
+    def started(self, train: Iterable[Batch]) -> LeapPlus:
         """Where it is asked for, with the closed form of the linear part of f."""
         if self.onward is None or not self.options.linear_start:
             return self
@@ -206,7 +232,7 @@ class LeapPlus(Model):
         nothing = [block.nothing(B) for block in self.blocks]
         still = jnp.zeros((B, self.norm.size), self.norm.dtype)
         read = jnp.zeros(()), still, still, still - jnp.inf
-        before = Arrived(held, jnp.zeros((NEAR, B, 2 * C), self.norm.dtype), nothing, read)
+        before = Arrived(held, held[0][:, 0], jnp.zeros((NEAR, B, 2 * C), self.norm.dtype), nothing, read)
         return self.arrive(before, batch, 0)
 
     def advance(self, state: Arrived, batch: Batch) -> Arrived:
@@ -215,6 +241,9 @@ class LeapPlus(Model):
     def answer(self, state: Arrived, batch: Batch):
         rows, end, total, most = state.read
         z = jnp.concatenate([end, total / rows, most], -1)[:, : self.read]
+        if self.ages is not None:
+            newest, last, t = state.held[0][:, 0], state.held[1][:, 0], batch.obs.times[:, -1:]
+            z = jnp.concatenate([z, self.ages.at(t, newest, state.counts, last, batch.obs.static)], -1)
         if self.head is not None:
             return self.head(z, batch.obs)
         assert self.onward is not None
@@ -239,7 +268,7 @@ class LeapPlus(Model):
             u = u + added
             blocks.append(after)
         end = rms(u, self.norm)
-        return Arrived(held, near, blocks, (count + 1, end, total + end, jnp.maximum(most, end)))
+        return Arrived(held, state.counts + mask, near, blocks, (count + 1, end, total + end, jnp.maximum(most, end)))
 
     def streaming_problem(self, interpolation: Interpolation) -> str:
         if self.options.causal:
@@ -254,6 +283,7 @@ class Arrived(NamedTuple):
     """What a stream carries from row to row."""
 
     held: Any  # each channel's latest observations: times, values, and whether there are so many
+    counts: Any  # of each channel's observations
     near: Any  # (Y, dY) at the last knots
     blocks: list  # of each block, what κ spans, and z
     read: tuple  # how many rows; end, sum and maximum of rms(uᴸ)

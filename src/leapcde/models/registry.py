@@ -12,6 +12,7 @@ import numpy as np
 
 from leapcde.errors import Problems, choose
 from leapcde.models.base import Model, Spec
+from leapcde.models.each_row import EachRow, RowModel
 from leapcde.models.options import Option, options_in, problem_with
 
 
@@ -75,7 +76,17 @@ def build(name: str, spec: Spec, /, *, seed: int = 0, **options) -> Model:
             problems.add(problem)
     problems.raise_if_any(f"model {name!r} cannot be built")
     info = MODELS[name]
-    return info.make(spec, info.options(**info.fixed, **options), key=jax.random.key(seed))  # pyright: ignore[reportCallIssue]
+    made = info.make(spec, info.options(**info.fixed, **options), key=jax.random.key(seed))  # pyright: ignore[reportCallIssue]
+    return RowModel.of(name, made, spec, answer_rows()) if spec.each_row else made
+
+
+def answer_rows() -> list[str]:
+    """Names of the models that can answer after each row.
+
+    >>> answer_rows()
+    ['rnn', 'lstm', 'gru', 'gru-dt', 'gru-d', 'leap+']
+    """
+    return [name for name, info in MODELS.items() if issubclass(info.make, EachRow)]
 
 
 def count_parameters(model: Model) -> int:

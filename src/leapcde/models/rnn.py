@@ -24,7 +24,7 @@ from leapcde.errors import choose
 from leapcde.models.base import Model, Output, Spec, make_head, start_state
 from leapcde.models.options import option
 from leapcde.models.registry import register
-from leapcde.nn.cells import CELLS, GRUCell, RecurrentCell, over_rows
+from leapcde.nn.cells import CELLS, GRUCell, RecurrentCell, after_rows, over_rows
 from leapcde.nn.dense import Dense
 from leapcde.nn.heads import Head
 from leapcde.paths.batch import Batch
@@ -47,6 +47,14 @@ class OverRows(Model):
 
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
         return Output(self.answer(self.begin(batch), batch), jnp.zeros(()))
+
+    def each(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        """The answer after each row."""
+        obs = batch.obs
+        rows = self.rows(obs, since_seen(obs.times, obs.mask))
+        states = after_rows(self.update, self.cell.start(self.φ_0(obs.static)), rows, obs.mask.max(-1))
+        answers = jax.vmap(lambda state: self.head(self.cell.read(state), obs))(states)
+        return Output(jnp.moveaxis(answers, 0, 1), jnp.zeros(()))
 
     # One observation at a time (`Streamable`). With the state goes the time at which each channel was last observed.
 

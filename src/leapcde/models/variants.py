@@ -7,11 +7,14 @@ itself goes on from h(t_{i−1}), so that its integrals add up to one along the 
 `layers+…` puts learnable layers ahead of a model, the ablation that asks whether any learned change of the input would do:
 x′_i = x_i's row through a point-wise network, D_x → D_x; then the path through x′, and the model, as ever.
 
+`ages+…` lets a model read what LEAP+ reads of ages and duration: is it this, or is it LEAP+?
+
 `leap+:gru-ode` puts GRU-ODE where LEAP+ has its gated linear equations, on the same learned path: which of the two does it?
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import field, make_dataclass, replace
 from typing import Any
 
@@ -26,7 +29,8 @@ from leapcde.models.leap import Leap, LeapOptions
 from leapcde.models.leap_plus import LeapPlus, LeapPlusOptions
 from leapcde.models.options import option
 from leapcde.models.registry import MODELS, register
-from leapcde.nn.dense import MLP
+from leapcde.nn.ages import Ages
+from leapcde.nn.dense import MLP, Dense
 from leapcde.nn.losses import path_loss
 from leapcde.paths.batch import Batch, Recipe
 from leapcde.paths.interpolation import Interpolation
@@ -163,25 +167,52 @@ class LearnableLayers(Model):
         return self.model.regularised()
 
 
-def put_layers_ahead(of: str) -> None:
-    """Register `layers+…` of a registered model: its options, and two of the layers."""
+class WithAges(Model):
+    """A layer that reads [z, q] is the sum of one that reads z, the model's own, and one that reads q."""
+
+    model: Model
+    ages: Ages
+    layer: Dense
+
+    def __init__(self, spec: Spec, options: Any, *, key):
+        a, b, c = jax.random.split(key, 3)
+        self.model = MODELS[options.of].make(spec, options, key=a)  # pyright: ignore[reportCallIssue]
+        self.ages = Ages(spec.values, spec.static, options.ages_width, span=max(spec.span, 1e-12), key=b)
+        self.layer = Dense(options.ages_width, math.prod(spec.output), key=c)
+
+    def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:
+        prediction, penalty = self.model(batch, key=key, epoch=epoch)
+        return Output(prediction + self.layer(self.ages(batch)).reshape(prediction.shape), penalty)
+
+    def regularised(self):
+        return self.model.regularised()
+
+
+LAYERS: list[Any] = [
+    ("layer_width", int, option(64, "of the learnable layers")),
+    ("layer_depth", int, option(2, "hidden learnable layers")),
+]
+WIDTH: list[Any] = [("ages_width", int, option(48, "how many numbers about ages are read"))]
+
+
+def put_around(kind: type[Model], prefix: str, of: str, own: list[Any], summary: str, reference: str) -> None:
+    """Register a model around a registered one: its options, and some of its own."""
     info = MODELS[of]
-    own: list[Any] = [
-        ("of", str, field(default=of)),
-        ("layer_width", int, option(64, "of the learnable layers")),
-        ("layer_depth", int, option(2, "hidden learnable layers")),
-    ]
+    fields: list[Any] = [("of", str, field(default=of)), *own]
     register(
-        f"layers+{of}",
-        options=make_dataclass("LayeredOptions", own, bases=(info.options,), frozen=True),
-        summary=f"a learned point-wise change of the input ahead of {of}",
-        reference="ablation of Jhin, Jo et al., AAAI 2023",
+        f"{prefix}+{of}",
+        options=make_dataclass("AroundOptions", fields, bases=(info.options,), frozen=True),
+        summary=summary.format(of),
+        reference=reference,
         tags=info.tags,
         fixed={"of": of},
         variant=True,
         revision=info.revision,
-    )(LearnableLayers)
+    )(kind)
 
 
 for _name in ("gru-ode", "ode-rnn", "ncde"):
-    put_layers_ahead(_name)
+    _about = "a learned point-wise change of the input ahead of {}", "ablation of Jhin, Jo et al., AAAI 2023"
+    put_around(LearnableLayers, "layers", _name, LAYERS, *_about)
+for _name in ("gru", "latent-ode", "ace-node", "leap"):
+    put_around(WithAges, "ages", _name, WIDTH, "{} that also reads ages, as leap+ does", "ablation of leap+")

@@ -12,8 +12,6 @@ from leapcde.nn.dense import MLP
 from leapcde.paths.batch import Batch, Hidden
 from leapcde.paths.neighbours import around
 
-ASKED = 32  # hidden rows of a sample at which a step asks for Y
-
 
 class Between(eqx.Module):
     """Y(t) = X + r (Σ_j w_j (c_j − X) + d v), channel by channel; see `models/leap_plus.py`."""
@@ -60,10 +58,10 @@ class Between(eqx.Module):
         mixed = sum(share * one for share, one in zip(shares(w), c, strict=True))
         return base + r * (mixed + d * v), jnp.log(d * r + 1e-3) + log_s, *gaps
 
-    def error(self, batch: Batch, hidden: Hidden, beta: float, key) -> Float[Array, ""]:
-        """At some of the rows that were hidden: the error of Y in units of that of X, and β times −log p."""
+    def error(self, batch: Batch, hidden: Hidden, key, asked: int, beta: float) -> Float[Array, ""]:
+        """At up to so many of a sample's rows that were hidden: the error of Y in units of that of X, and β times −log p."""
         some = jax.random.uniform(key, batch.obs.times.shape) * (0.5 + hidden.mask.max(-1))
-        index = lax.top_k(some, min(ASKED, some.shape[1]))[1]
+        index = lax.top_k(some, min(asked, some.shape[1]))[1]
         t = jnp.take_along_axis(batch.obs.times, index, 1)
         x, mask = (jnp.take_along_axis(a, index[..., None], 1) for a in hidden)
         Y, log_s, *_ = self(batch, t)

@@ -79,6 +79,13 @@ def dropped(x, rate: float, key):
     return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape[-2:]), x / (1 - rate), 0)
 
 
+def running(u: Float[Array, "knots batch state"], valid) -> Float[Array, "knots batch three_states"]:
+    """At every knot, `pooled` of those up to it: [u, mean so far, maximum so far]."""
+    valid = jnp.broadcast_to(valid, (*u.shape[:2], 1))
+    mean = jnp.cumsum(u * valid, 0) / jnp.maximum(jnp.cumsum(valid, 0), 1)
+    return jnp.concatenate([u, mean, lax.cummax(jnp.where(valid > 0, u, -jnp.inf), axis=0)], -1)
+
+
 def pooled(u: Float[Array, "knots batch state"], valid) -> Float[Array, "batch three_states"]:
     """[end, mean, maximum] of u over each sample's own knots, those where `valid` is 1."""
     valid = jnp.broadcast_to(valid, (*u.shape[:2], 1))

@@ -139,9 +139,26 @@ def over_rows(
 
     def step(state, now):
         gap, row, is_seen = now
-        state = state if evolve is None else evolve(state, gap)
-        choose = lambda new, old: jnp.where(is_seen[:, None] > 0, new, old)
-        return jax.tree.map(choose, update(state, row), state), None
+        return _where_seen(update, state if evolve is None else evolve(state, gap), row, is_seen), None
 
     by_row = jax.tree.map(lambda a: jnp.moveaxis(a, 1, 0), (seen if gaps is None else gaps, rows, seen))
     return lax.scan(step, state, by_row)[0]
+
+
+def after_rows(update: Callable[[Any, Any], Any], state: Any, rows: Any, seen: Float[Array, "batch length"]) -> Any:
+    """As `over_rows`, but the state after each row: its leaves are (length, batch, …).
+
+    >>> after_rows(lambda h, x: h + x, jnp.zeros((1, 1)), jnp.ones((1, 3, 1)), jnp.array([[1.0, 0.0, 1.0]]))[:, 0, 0].tolist()
+    [1.0, 1.0, 2.0]
+    """
+
+    def step(state, now):
+        state = _where_seen(update, state, *now)
+        return state, state
+
+    return lax.scan(step, state, jax.tree.map(lambda a: jnp.moveaxis(a, 1, 0), (rows, seen)))[1]
+
+
+def _where_seen(update, state, row, is_seen):
+    choose = lambda new, old: jnp.where(is_seen[:, None] > 0, new, old)
+    return jax.tree.map(choose, update(state, row), state)

@@ -34,6 +34,49 @@ def cross_entropy(
     return jnp.sum(share * loss) / jnp.sum(share)
 
 
+def label_entropy(
+    logits: Float[Array, "batch labels"],
+    labels: Float[Array, "batch labels"],
+    weights: Float[Array, " labels"] | None = None,
+    each: Float[Array, " batch"] | None = None,
+) -> Float[Array, ""]:
+    """Mean binary cross-entropy of labels, each 0 or 1 for itself; `weights` is how much a 1 counts, where a 0 counts 1.
+
+    `each` counts each sample, as in `cross_entropy`.
+
+    >>> round(float(label_entropy(jnp.zeros((1, 2)), jnp.array([[0.0, 1.0]]))), 4)
+    0.6931
+    """
+    loss = jax.nn.softplus(jnp.where(labels > 0, -logits, logits))
+    share = jnp.ones_like(loss) if weights is None else jnp.where(labels > 0, weights, 1.0)
+    if each is not None:
+        return jnp.mean(each[:, None] * share * loss)
+    return jnp.sum(share * loss) / jnp.sum(share)
+
+
+def row_cross_entropy(
+    logits: Float[Array, "batch rows classes"],
+    labels: Int[Array, "batch rows"],
+    weights: Float[Array, " classes"] | None = None,
+    smoothing: float = 0.0,
+    each: Float[Array, " batch"] | None = None,
+) -> Float[Array, ""]:
+    """As `cross_entropy`, over the rows that have a label: others, and padding, have -1. `each` counts a sample's rows.
+
+    >>> round(float(row_cross_entropy(jnp.zeros((1, 3, 2)), jnp.array([[0, -1, 1]]))), 4)
+    0.6931
+    """
+    there, label = labels >= 0, jnp.maximum(labels, 0)
+    log_p = jax.nn.log_softmax(logits)
+    loss = -jnp.take_along_axis(log_p, label[..., None], -1)[..., 0]
+    if smoothing:
+        loss = (1 - smoothing) * loss - smoothing * log_p.mean(-1)
+    share = there * (1.0 if weights is None else weights[label])
+    if each is not None:
+        return jnp.sum(each[:, None] * share * loss) / jnp.maximum(there.sum(), 1)
+    return jnp.sum(share * loss) / jnp.maximum(share.sum(), 1e-12)
+
+
 def mean_squared_error(
     predicted: Float[Array, ...], target: Float[Array, ...], each: Float[Array, " batch"] | None = None
 ) -> Float[Array, ""]:
@@ -46,6 +89,22 @@ def mean_squared_error(
     error = jnp.where(there, predicted - jnp.where(there, target, 0.0), 0.0)
     squared = error**2 if each is None else each.reshape(-1, *[1] * (error.ndim - 1)) * error**2
     return jnp.sum(squared) / jnp.maximum(there.sum(), 1)
+
+
+def hazard_loss(
+    log_ratio: Float[Array, "batch bins"], target: Float[Array, "batch 2 bins"], each: Float[Array, " batch"] | None = None
+) -> Float[Array, ""]:
+    """Mean −log-likelihood of hazards that are constant in bins of time, up to a constant.
+
+    The target holds, for each bin, the events that an average sample would have had while this one was watched, and the
+    event that it had; `log_ratio` says how many times more there are, as a logarithm (at most ±10).
+
+    >>> float(hazard_loss(jnp.zeros((1, 2)), jnp.array([[[0.5, 0.25], [0.0, 1.0]]])))
+    0.75
+    """
+    ratio = jnp.clip(log_ratio, -10.0, 10.0)
+    loss = jnp.sum(target[:, 0] * jnp.exp(ratio) - target[:, 1] * ratio, axis=-1)
+    return jnp.mean(loss if each is None else each * loss)
 
 
 def path_loss(

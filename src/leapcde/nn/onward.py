@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil
 
 import equinox as eqx
@@ -76,7 +77,7 @@ class Onward(eqx.Module):
         mask = mask * ((since > 0) & (since <= reach))[..., None]
         return jnp.sum(mask * (Y.evaluate(since) - x) ** 2) / jnp.maximum(mask.sum(), 1)
 
-    def linear(self, train: list[Batch], ahead: tuple[float, ...]) -> Onward:
+    def linear(self, train: Iterable[Batch], ahead: tuple[float, ...]) -> Onward:
         """With A, b such that x_{i+1} ≈ x_i + (x_i A + b)(t_{i+1} − t_i) on the training rows; if not trained yet."""
         if self.f.A.any():
             return self
@@ -88,7 +89,7 @@ class Onward(eqx.Module):
 def with_target(batch: Batch, ahead: tuple[float, ...]):
     """Times, values and mask of all rows, hidden ones too, and behind them of those that are to be forecast."""
     obs, hidden, join = batch.obs, batch.hidden, lambda a, b: jnp.concatenate([a, b], 1)
-    values, mask = (obs.values, obs.mask) if hidden is None else (hidden.values, obs.mask + hidden.mask)
+    values, mask = obs.values if hidden is None else hidden.values, batch.made
     known = ~jnp.isnan(obs.target)
     values = join(values, jnp.where(known, obs.target, 0.0))
     return (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,11 +11,12 @@ import jax.numpy as jnp
 from leapcde.errors import SolveError
 from leapcde.solve.solver import ADAPTIVE, Drive, Field, Solver
 
-_METHODS: dict[str, Any] = dict(zip(ADAPTIVE, (diffrax.Tsit5, diffrax.Dopri5), strict=True))
-
 
 def solve_adaptive(field: Field, y0, X: Drive, solver: Solver, save):
     """As many steps as the tolerances ask for, the same for all samples of a batch; otherwise as `solve_fixed`."""
+    import diffrax  # half a second that only adaptive steps need
+
+    methods: dict[str, Any] = dict(zip(ADAPTIVE, (diffrax.Tsit5, diffrax.Dopri5), strict=True))
     pieces = X.times.shape[1] - 1
 
     def rate(s, y, _):
@@ -28,7 +28,7 @@ def solve_adaptive(field: Field, y0, X: Drive, solver: Solver, save):
     control = diffrax.PIDController(rtol=solver.rtol, atol=solver.atol)
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(rate),
-        _METHODS[solver.method](),
+        methods[solver.method](),
         t0=0.0,
         t1=float(pieces),
         dt0=None,

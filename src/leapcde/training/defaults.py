@@ -21,12 +21,15 @@ UPDATES = 1700  # how many steps of the optimiser a run should have, if time all
 MANY, STEPS = 128, 64  # rows from which a series is followed in so many steps
 MEMORY = 2e9  # bytes that one training step may keep for its backward pass before it recomputes them instead
 PLUS_ROWS, PLUS_KNOTS = 48, 32  # rows from which LEAP+ follows a series at so many knots
+PLUS_HOLES = 0.1  # share of the values of rows that are missing, from which it says something when each was last measured
 PLUS_FEW = 4000  # windows, of which a linear equation is learned better in closed form
 PLUS_ANY = {"learning_rate": 3e-3, "weight_penalty": 0.0, "optimizer": "adamw", "weight_decay": 0.02, "ema": 0.99}
 PLUS_TRAINING = {  # of LEAP+, by task, from trials on validation data of classes and forecasts; none of numbers (decision 16)
     "classification": {**PLUS_ANY, "hide": 0.3, "warp": 0.2, "channel_drop": 0.1},
+    "labels": {**PLUS_ANY, "hide": 0.3, "warp": 0.2, "channel_drop": 0.1},  # as of classes; not tried by themselves
     "regression": {**PLUS_ANY, "hide": 0.3},  # unwarped: a number may depend on when
     "forecasting": {**PLUS_ANY, "hide": 0.2, "warmup": 1.0},
+    "survival": {**PLUS_ANY, "hide": 0.3},
     "imputation": {**PLUS_ANY, "hide": 0.5, "hide_values": 0.1},
 }
 PLUS_UPDATES = 4000  # of forecasts from many windows, which go on learning where others have learned all they can
@@ -35,10 +38,11 @@ LONG = 20.0  # seconds of training from which a person wants to know before
 
 
 def model_options(
-    name: str, channels: int, lengths: np.ndarray, batch: int, *, task: str, interpolation: str
+    name: str, channels: int, lengths: np.ndarray, batch: int, *, task: str, interpolation: str, holes: float = 0.0
 ) -> dict[str, Any]:
     """Options of a model for data of this shape; only those which the model has.
 
+    `holes` is the share of the values of its rows that are missing.
     A controlled field has hidden x channels outputs at every step: with many channels, hidden must be smaller.
     A long series is followed in fewer steps than it has rows, unless it is to be forecast or streamed (decision 10).
 
@@ -48,7 +52,7 @@ def model_options(
     {'hidden': 40, 'width': 100, 'depth': 3, 'steps': 64}
     """
     if name == "leap+":
-        return _plus_options(lengths, task)
+        return _plus_options(lengths, task, holes)
     known = options_of(name)
     wide = channels > 32
     found: dict[str, Any] = {"hidden": 32 if wide else 40, "width": 64 if wide else 100, "depth": 2 if wide else 3}
@@ -62,13 +66,14 @@ def model_options(
     return {key: value for key, value in found.items() if key in known}
 
 
-def _plus_options(lengths: np.ndarray, task: str) -> dict[str, Any]:
-    """Options of LEAP+: knots where rows are many; forecasts of few windows start as the linear rollout; holes need no z."""
+def _plus_options(lengths: np.ndarray, task: str, holes: float) -> dict[str, Any]:
+    """Options of LEAP+: knots where rows are many; ages where they are incomplete; forecasts of few windows start as the
+    linear rollout; filling holes needs no z."""
     if task == "imputation":
         return {"hidden": 1, "depth": 1, "kernel": 1}
     knots = {"knots": PLUS_KNOTS if lengths.max() > PLUS_ROWS else 0}
     if task != "forecasting":
-        return knots
+        return {**knots, "ages": True, "asked": 16} if holes > PLUS_HOLES else knots
     few = len(lengths) < PLUS_FEW
     return {**knots, "linear_start": few, "dropout": 0.3 if few else 0.0}
 
@@ -89,7 +94,7 @@ def training_options(samples: int, task: str, model: str = "leap") -> dict[str, 
         "patience": max(8, epochs // 4),
         "learning_rate": 4e-3 if samples < FEW else 2e-3,
     }
-    found |= {"weight_penalty": PENALTY if task == "classification" else 0.0}
+    found |= {"weight_penalty": PENALTY if task in ("classification", "labels") else 0.0}
     return {**found, **_plus_training(samples, task, steps)} if model == "leap+" else found
 
 

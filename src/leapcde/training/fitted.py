@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +13,36 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from leapcde.compiled import Form, take_apart
 from leapcde.data.series import Series, uneven
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import DAMAGE, check_sizes, load_file, names_damage, restore, save_file
 from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
-from leapcde.paths.batch import Bucket, Recipe
+from leapcde.paths.batch import Recipe
+from leapcde.paths.ragged import Bucket
 from leapcde.training.config import TrainConfig
+from leapcde.training.events.metrics import integrated_brier
 from leapcde.training.loop import Trained, fit
 from leapcde.training.metrics import frequencies, main_metric, measure, softmax
-from leapcde.training.predict import checked, predict
+from leapcde.training.predict import FEW, ROUND_TO, answer, checked, predict
 from leapcde.training.preprocess import Preprocessor, check_finite, warn_far, warn_unseen
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Class scores of a model -> scores whose softmax says how often each class is the true one.
+    """Class scores of a model -> scores whose softmax says how often each class is the true one; of labels, whose sigmoid.
 
     >>> Calibration(2.0, (0.0, 1.0))(np.array([[0.0, 4.0]])).tolist()
     [[0.0, 3.0]]
     """
 
-    temperature: float = 1.0
-    bias: tuple[float, ...] = (0.0,)  # of each class, or one for all
+    temperature: float | tuple[float, ...] = 1.0  # of labels, one for each
+    bias: tuple[float, ...] = (0.0,)  # of each class or label, or one for all
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        return scores.astype(np.float64) / self.temperature + np.array(self.bias)
+        return scores.astype(np.float64) / np.array(self.temperature) + np.array(self.bias)
 
 
 class Fitted(ABC):
@@ -51,7 +55,10 @@ class Fitted(ABC):
 
     @abstractmethod
     def outputs(self, series: Series) -> np.ndarray:
-        """What `raw` says, of data like that of training: nothing is checked or warned about."""
+        """What `raw` says, of data like that of training: nothing is checked or warned about.
+
+        One answer a sample; one a row, end to end, of what learned from targets per row.
+        """
 
     @property
     @abstractmethod
@@ -83,20 +90,20 @@ class Fitted(ABC):
         return replace(self, calibration=calibration)  # pyright: ignore[reportArgumentType]
 
     def predict(self, series: Series) -> np.ndarray:
-        """Labels, numbers, or future values (sample, horizon, channel) in the units of the data."""
+        """Labels, numbers, risks, or future values (sample, horizon, channel) in the units of the data."""
         return self.preprocessor.decode(self.raw(series))
 
     def predict_proba(self, series: Series) -> np.ndarray:
-        """Class probabilities, columns in the order of `preprocessor.classes`."""
-        if self.preprocessor.task != "classification":
-            raise InputError(f"probabilities exist for classification only; this model does {self.preprocessor.task}")
-        return softmax(self.raw(series).astype(np.float64))
+        """Class probabilities, columns in the order of `preprocessor.classes`, or of `target_names` where these are labels."""
+        return self.preprocessor.probability(self.raw(series))
 
-    def raw(self, series: Series) -> np.ndarray:
-        """What the model says before it is decoded: class scores (calibrated logits), or standardised values."""
-        warn_unseen(series)
+    def raw(self, series: Series, outputs: Callable[[Series], np.ndarray] | None = None) -> np.ndarray:
+        """What the model (or `outputs`) says before it is decoded: class scores (calibrated logits), or standardised values."""
+        if "_told" not in vars(self):
+            object.__setattr__(self, "_told", True)  # frozen but for this: whoever predicts often has read it once
+            warn_unseen(series)
         warn_far(series, self.preprocessor)
-        found = self.new_outputs(replace(series, target=None))
+        found = (outputs or self.new_outputs)(replace(series, target=None))
         check_finite(found, series, self.preprocessor)
         return found
 
@@ -117,12 +124,17 @@ class Fitted(ABC):
         if series.target is None:
             raise InputError("evaluating needs targets")
         preprocessor = self.preprocessor
-        target = preprocessor.encode_target(np.asarray(series.target))
-        found = measure(preprocessor.task, outputs, target, series.weights)
+        outputs, target, weights = preprocessor.known(outputs, series)
+        found = measure(preprocessor.task, outputs, target, weights)
         if preprocessor.task == "classification":
-            return found | frequencies(softmax(outputs.astype(np.float64)), target, series.weights)
+            return found | frequencies(softmax(outputs.astype(np.float64)), target, weights)
+        if preprocessor.task == "labels":
+            one = lambda j: measure("labels", outputs[:, [j]], target[:, [j]], weights)["auroc"]
+            return found | {f"auroc({name})": one(j) for j, name in enumerate(preprocessor.target_names)}
+        if preprocessor.bins is not None:
+            return found | {"brier": integrated_brier(preprocessor.bins, outputs, np.asarray(series.target), weights)}
         if preprocessor.target_names:
-            return found | self._by_target(outputs, target, series.weights)
+            return found | self._by_target(outputs, target, weights)
         if preprocessor.task == "regression":
             unit = float(np.array(preprocessor.target_std))
             found = {"mse": found["mse"] * unit**2, "mae": found["mae"] * unit}
@@ -178,10 +190,12 @@ def read_calibration(about: dict[str, Any], classes: int) -> Calibration | None:
     kept = about.get("calibration")
     if kept is None:
         return None
-    found = Calibration(float(kept["temperature"]), tuple(map(float, kept["bias"])))
-    if not 0 < found.temperature < np.inf or not np.isfinite(found.bias).all() or len(found.bias) not in (1, classes):
-        raise InputError(f"a calibration with the temperature {found.temperature:g} and {len(found.bias)} biases")
-    return found
+    temperature = np.atleast_1d(np.asarray(kept["temperature"], float))  # of labels, one of each
+    bias = tuple(map(float, kept["bias"]))
+    sound = ((temperature > 0) & (temperature < np.inf)).all() and np.isfinite(bias).all()
+    if not sound or len(bias) not in (1, classes) or len(temperature) not in (1, classes):
+        raise InputError(f"a calibration with the temperature {kept['temperature']} and {len(bias)} biases")
+    return Calibration(tuple(temperature.tolist()) if isinstance(kept["temperature"], list) else float(temperature[0]), bias)
 
 
 @dataclass(frozen=True)
@@ -202,7 +216,14 @@ class FittedModel(Fitted):
         return self.calibrated(predict(self.model, self.encode(series)))
 
     def new_outputs(self, series: Series) -> np.ndarray:
-        return self.calibrated(predict(self.model, self.preprocessor.encode(series, round_to=8)))
+        if len(series) <= FEW and not self.preprocessor.spec.each_row:
+            self.preprocessor.check(series)
+            return self.calibrated(answer(*self.apart, self.preprocessor.scaled(series)))
+        return self.calibrated(predict(self.model, self.preprocessor.encode(series, round_to=ROUND_TO)))
+
+    @cached_property
+    def apart(self) -> tuple[Form, list]:
+        return take_apart((self.model, self.preprocessor.recipe))
 
     @property
     def parameters(self) -> int:
@@ -210,7 +231,7 @@ class FittedModel(Fitted):
 
     @property
     def has_path(self) -> bool:
-        return hasattr(self.model, "learned_path")
+        return getattr(self.model, "has_path", hasattr(self.model, "learned_path"))
 
     @property
     def reach(self) -> float:
@@ -223,9 +244,9 @@ class FittedModel(Fitted):
     def path(self, series: Series, queries: int = 200) -> dict[str, np.ndarray]:
         self._needs_path()
         data = self.preprocessor.encode(replace(series, target=None))
-        found = [checked(_paths, self.model, bucket.batch, queries) for bucket in data]
-        order = np.argsort(np.concatenate([bucket.samples for bucket in data]))
-        t, X, Y, dY, speed = (np.concatenate([np.asarray(part[i]) for part in found])[order] for i in range(5))
+        parts = [(samples, checked(_paths, self.model, batch, queries)) for one in data for samples, batch in one.batches()]
+        order = np.argsort(np.concatenate([samples for samples, _ in parts]))
+        t, X, Y, dY, speed = (np.concatenate([np.asarray(found[i]) for _, found in parts])[order] for i in range(5))
         scaler, unit = self.preprocessor.scaler, self.preprocessor.scaler.time_unit
         starts = series.times[series.offsets[:-1]]
         return {
@@ -242,8 +263,8 @@ class FittedModel(Fitted):
         starts = series.times[series.offsets[:-1], None]
         scaled = ((times - starts) / self.preprocessor.scaler.time_unit).astype(np.float32)
         found = np.empty((*scaled.shape, len(self.preprocessor.channels)), np.float32)
-        for bucket in data:
-            found[bucket.samples] = np.asarray(checked(_learned_at, self.model, bucket.batch, scaled[bucket.samples]))
+        for samples, batch in (part for bucket in data for part in bucket.batches()):
+            found[samples] = np.asarray(checked(_learned_at, self.model, batch, scaled[samples]))
         return self.preprocessor.scaler.unscale(found)
 
     def _needs_path(self) -> None:
@@ -273,7 +294,7 @@ class FittedModel(Fitted):
             check_sizes([about["options"], about["preprocessor"]["spec"]], arrays, path)
             preprocessor = Preprocessor.from_json(about["preprocessor"])
             choose("model", about["model"], MODELS)
-            calibration = read_calibration(about, len(preprocessor.classes))
+            calibration = read_calibration(about, preprocessor.spec.output[0])
         except DAMAGE as error:  # an InputError is a ValueError
             raise CheckpointError(f"{path} has a damaged header ({error})") from None
         # Files from before `time_span` do not name it: their X ran at a unit for each typical gap.
@@ -305,7 +326,7 @@ def train_model(
     train, validation : Series
         With targets. The weights that are best on `validation` are kept.
     task : str
-        "classification", "regression" or "forecasting".
+        "classification", "labels", "regression", "forecasting" or "survival".
     model, options : str, dict
         A name of `leapcde models`, and options of it that are not to be the defaults.
     recipe : Recipe
@@ -373,8 +394,7 @@ def train_further(
     if fresh is not None:  # always in one group of one length, so that nothing is compiled again
         shape = {"round_to": fresh.length, "waste": np.inf}
         hooks["renewed"] = lambda epoch: preprocessor.encode(fresh(config.seed, epoch), **shape)
-    hooks |= {"metric": start.metric, "recipe": preprocessor.recipe}
-    trained = fit(start.model, preprocessor.task, data[0], data[1], config, **hooks)
+    trained = fit(start.model, preprocessor.task, data[0], data[1], config, metric=start.metric, **hooks)
     return replace(start, model=trained.model, calibration=None), trained
 
 

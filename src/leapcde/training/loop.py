@@ -20,14 +20,15 @@ import numpy as np
 
 from leapcde.errors import LeapWarning, SolveError, TrainingError
 from leapcde.models.base import Model
-from leapcde.paths.batch import Bucket, Recipe
+from leapcde.paths.ragged import Bucket, ahead
 from leapcde.solve.adaptive import solve_error
 from leapcde.training.checkpoint import is_there, resume, save_checkpoint
 from leapcde.training.config import TrainConfig
+from leapcde.training.devices import check_together, everywhere, here
 from leapcde.training.history import History
 from leapcde.training.metrics import measure
-from leapcde.training.predict import predict, sample_weights, targets
-from leapcde.training.schedule import plan, rates
+from leapcde.training.predict import known, predict, target_weights, targets
+from leapcde.training.schedule import dispatches, rates
 from leapcde.training.step import State, Step, evened, make_step, run_steps, task_loss
 
 MOST_HALVINGS = 3
@@ -47,7 +48,6 @@ def fit(
     config: TrainConfig,
     *,
     metric: str,
-    recipe: Recipe | None = None,  # of X, for training that changes the observations; without it, the usual one
     on_epoch: Callable[[dict[str, float]], Any] | None = None,  # True ends training
     on_step: Callable[[int, int], None] | None = None,
     checkpoint: Path | None = None,
@@ -58,12 +58,14 @@ def fit(
 
     `renewed` gives the training data of an epoch by its number, where it is not the same in all.
     """
-    step, state = make_step(model.started([bucket.batch for bucket in train]), task, train, config, recipe)
+    step, state = make_step(model.started(batch for bucket in train for _, batch in bucket.batches()), task, train, config)
     train = evened(train, step.weights)
     best = state.params
     history, halvings = History(), 0
     if checkpoint is not None and is_there(checkpoint):
         state, best, history, halvings = resume(checkpoint, config, state)
+    check_together(len(history.rows))
+    step, state, best = everywhere((step, state, best))
     metric = _usable(metric, task, validation)
     stopped = ""
     while not stopped and not (stopped := _finished(config, history)):
@@ -76,7 +78,7 @@ def fit(
                 stopped = _give_up(config, history)
             continue
         state = new
-        current = eqx.combine(state.kept, step.static)
+        current = eqx.combine(here(state.kept), step.static)
         row.update(_validate(current, task, validation, step.weights) if validate is None else validate(current))
         row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
         history.rows.append(row)
@@ -86,18 +88,17 @@ def fit(
             save_checkpoint(checkpoint, config, state, best, history, halvings)
         if on_epoch is not None and on_epoch(row) is True:
             stopped = f"a callback stopped it after {len(history.rows)} epochs"
-    return Trained(eqx.combine(best, step.static), history, stopped)
+    return Trained(eqx.combine(here(best), step.static), history, stopped)
 
 
-def compiled_steps(
-    model: Model, task: str, train: list[Bucket], config: TrainConfig, recipe: Recipe | None = None
-) -> list[Any]:
+def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainConfig) -> list[Any]:
     """The compiled training step of each bucket, as `fit` runs it; after a `fit`, nothing is compiled again."""
-    step, start = make_step(model, task, train, config, recipe)
+    step, start = make_step(model, task, train, config)
     found = []
-    for bucket, order in dict(plan(train, config, 0)).items():
+    for call in {call.bucket: call for call in dispatches(train, config, 0)}.values():
+        rows, order = train[call.bucket].read(call.order)
         when, numbers = np.zeros(len(order), np.float32), np.arange(len(order))
-        given = (step, start, train[bucket].batch, order, when, when, jax.random.key(0), numbers)
+        given = (step, start, rows, order, when, when, jax.random.key(0), numbers, np.int32(call.steps))
         lowered = run_steps.lower(*given)  # pyright: ignore[reportFunctionMemberAccess]
         found.append(lowered.compile().compiled)
     return found
@@ -106,24 +107,25 @@ def compiled_steps(
 def _epoch(step: Step, config: TrainConfig, state: State, train: list[Bucket], history: History, halvings: int, on_step):
     """One pass over the training data. The row is None if the loss was not finite."""
     epoch = len(history.rows)
-    pieces = plan(train, config, epoch)
-    steps = sum(len(order) for _, order in pieces)
+    calls = dispatches(train, config, epoch)
+    steps = calls[-1].first + calls[-1].steps
     pace = rates(config, history, epoch, steps) * 0.5**halvings
     key = jax.random.fold_in(jax.random.key(config.seed), epoch)
-    losses, done = [], 0
-    for bucket, order in pieces:
-        part = slice(done, done + len(order))
-        rate, when = (a[part].astype(np.float32) for a in (pace, epoch + np.arange(steps) / steps))
+    losses = []
+    reads = (train[call.bucket].read(call.order) for call in calls)
+    for call, (rows, order) in zip(calls, ahead(reads), strict=True):
+        numbers = np.minimum(call.first + np.arange(len(order)), steps - 1)
+        rate, when = (a[numbers].astype(np.float32) for a in (pace, epoch + np.arange(steps) / steps))
         try:
-            state, found = run_steps(step, state, train[bucket].batch, order, rate, when, key, np.arange(part.start, part.stop))
+            given = everywhere((rows, order, rate, when, key, numbers, np.int32(call.steps)))
+            state, found = run_steps(step, state, *given)
         except eqx.EquinoxRuntimeError as error:
             if isinstance(solve_error(error), SolveError):
                 return state, None  # an adaptive solve that blew up is divergence: roll back, halve the rate
             raise
-        losses.append(np.asarray(found))
-        done = part.stop
+        losses.append(np.asarray(found)[: call.steps])
         if on_step is not None:
-            on_step(done, steps)
+            on_step(call.first + call.steps, steps)
     loss, total = np.concatenate(losses).mean(0)
     # The weights too: a last step with a finite loss and an infinite gradient would leave nothing to roll back to.
     if not np.isfinite(total) or not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
@@ -143,9 +145,17 @@ def _finished(config: TrainConfig, history: History) -> str:
 
 def _usable(metric: str, task: str, validation: list[Bucket]) -> str:
     """The metric by which weights are chosen: the loss where the metric cannot be computed, as with a single class."""
-    if task != "classification" or metric == "accuracy" or len(np.unique(targets(validation))) > 1:
+    if metric == "accuracy" or task not in ("classification", "labels", "survival"):
         return metric
-    message = f"the validation data holds one class only, so {metric} is undefined; weights are chosen by the loss"
+    truth, why = targets(validation), "one class only"
+    if task == "survival":
+        several, why = truth[:, 1].any() and len(truth) > 1, "no event"
+    else:
+        truth = truth[known(truth)]  # of rows, some have none
+        several = bool((truth != truth[:1]).any())
+    if several:
+        return metric
+    message = f"the validation data holds {why}, so {metric} is undefined; weights are chosen by the loss"
     warnings.warn(message, LeapWarning, stacklevel=3)
     return "val_loss"
 
@@ -162,11 +172,13 @@ def _give_up(config: TrainConfig, history: History) -> str:
 
 
 def _validate(model: Model, task: str, data: list[Bucket], weights) -> dict[str, float]:
-    predicted, truth = predict(model, data), targets(data)
-    found = measure(task, predicted, truth, sample_weights(data))
-    loss = found["loss" if task == "classification" else "mse"]
+    predicted, truth, shares = predict(model, data), targets(data), target_weights(data)
+    there = known(truth)  # a row may have no target
+    predicted, truth = predicted[there], truth[there]
+    found = measure(task, predicted, truth, None if shares is None else shares[there])
+    loss = found["loss" if "loss" in found else "mse"]
     if weights is not None:  # what is watched must be what is trained, or patience ends too soon
-        each = sample_weights(evened(data, weights))
-        each = None if each is None else jnp.asarray(each)
+        each = target_weights(evened(data, weights))
+        each = None if each is None else jnp.asarray(each[there])
         loss = float(task_loss(task, jnp.asarray(predicted), jnp.asarray(truth), weights, each=each))
     return {"val_loss": loss, **found}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import special
-from sklearn import metrics as sk
 
 from leapcde.data.series import uneven
+from leapcde.training.events.metrics import measure_hazards
 
-MAIN = {"classification": "accuracy", "binary": "auroc", "regression": "mse", "forecasting": "mse"}
+MAIN = {"classification": "accuracy", "binary": "auroc", "labels": "auroc", "regression": "mse", "forecasting": "mse"}
+MAIN |= {"survival": "concordance"}
 LOWER_IS_BETTER = ("mse", "mae", "loss", "val_loss", "brier", "ece")
 BINS = 15  # of equally many samples, in which probabilities are compared with frequencies
 
@@ -23,10 +24,15 @@ def main_metric(task: str, classes: int) -> str:
 
 
 def measure(task: str, prediction: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
-    """All metrics of a task. `prediction` holds class scores (logits) or values; `weights`, how much each sample counts."""
+    """All metrics of a task. `prediction` holds class scores (logits), log hazard ratios or values; `weights`, how much each
+    sample counts."""
     weights = uneven(weights)
     if task == "classification":
         return _classification(prediction.astype(np.float64), target, weights)
+    if task == "labels":
+        return _labels(prediction.astype(np.float64), target, weights)
+    if task == "survival":
+        return measure_hazards(prediction, target, weights)
     there = ~np.isnan(target)
     error = prediction.astype(np.float64)[there] - target[there]
     each = None if weights is None else np.broadcast_to(weights.reshape(-1, *[1] * (target.ndim - 1)), target.shape)[there]
@@ -40,6 +46,15 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     [[0.5, 0.5]]
     """
     return special.softmax(logits, axis=-1)
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of labels from their scores.
+
+    >>> sigmoid(np.zeros((1, 2))).tolist()
+    [[0.5, 0.5]]
+    """
+    return special.expit(logits.astype(np.float64))
 
 
 def frequencies(probability: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
@@ -101,8 +116,34 @@ def _classification(logits: np.ndarray, target: np.ndarray, weights: np.ndarray 
     if not np.isfinite(logits).all():
         return dict.fromkeys(found if logits.shape[1] != 2 else (*found, "auroc", "auprc"), float("nan"))
     if logits.shape[1] == 2:
-        both = len(np.unique(target)) == 2
-        score = logits[:, 1] - logits[:, 0]
-        found["auroc"] = float(sk.roc_auc_score(target, score, sample_weight=weights)) if both else float("nan")
-        found["auprc"] = float(sk.average_precision_score(target, score, sample_weight=weights)) if both else float("nan")
+        found |= _ranking(target, logits[:, 1] - logits[:, 0], weights)
     return found
+
+
+def _labels(logits: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+    """Of labels, means over all of them; accuracy is the share of samples whose labels are all right."""
+    names = ("accuracy", "loss", "auroc", "auprc", "brier", "ece")
+    if not np.isfinite(logits).all():
+        return dict.fromkeys(names, float("nan"))
+    entropy = np.logaddexp(0.0, np.where(target > 0, -logits, logits)).mean(1)
+    right = ((logits > 0) == (target > 0)).all(1)
+    found = {name: float(np.average(each, weights=weights)) for name, each in (("accuracy", right), ("loss", entropy))}
+    each = [_label(score, truth.astype(int), weights) for score, truth in zip(logits.T, target.T, strict=True)]
+    known = lambda name: [one[name] for one in each if not np.isnan(one[name])]
+    return found | {name: float(np.mean(known(name))) if known(name) else float("nan") for name in each[0]}
+
+
+def _label(score: np.ndarray, truth: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+    """Of one label: as of two classes."""
+    two = np.stack([np.zeros_like(score), score], axis=1)
+    found = _classification(two, truth, weights) | frequencies(softmax(two), truth, weights)
+    return {name: found[name] for name in ("auroc", "auprc", "brier", "ece")}
+
+
+def _ranking(target: np.ndarray, score: np.ndarray, weights: np.ndarray | None) -> dict[str, float]:
+    from sklearn import metrics as sk  # here, because whoever only predicts needs none of it
+
+    if len(np.unique(target)) < 2:
+        return {"auroc": float("nan"), "auprc": float("nan")}
+    found = {"auroc": sk.roc_auc_score, "auprc": sk.average_precision_score}
+    return {name: float(metric(target, score, sample_weight=weights)) for name, metric in found.items()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from leapcde.paths.batch import Bucket
+from leapcde.paths.ragged import Bucket
 from leapcde.training.config import TrainConfig
 from leapcde.training.history import History
 
@@ -26,6 +28,29 @@ def plan(train: list[Bucket], config: TrainConfig, epoch: int) -> list[tuple[int
         order = np.resize(generator.permutation(count), (-(-count // size), size))
         pieces += [(b, order)] if len(train) == 1 else [(b, row[None]) for row in order]
     return [pieces[i] for i in generator.permutation(len(pieces))]
+
+
+class Dispatch(NamedTuple):
+    """Steps that one call of a compiled program makes."""
+
+    bucket: int
+    order: np.ndarray  # (steps, batch): samples of the bucket; what stands behind the last step only fills up
+    first: int  # the number of the first step in its epoch
+    steps: int
+
+
+def dispatches(train: list[Bucket], config: TrainConfig, epoch: int) -> list[Dispatch]:
+    """The steps of an epoch in calls of so many that their rows can be read together; all calls of a bucket are of one
+    shape."""
+    made, done = [], 0
+    for b, order in plan(train, config, epoch):
+        most = min(len(order), train[b].most_steps(order.shape[1]))
+        for start in range(0, len(order), most):
+            count = min(most, len(order) - start)
+            index = np.minimum(np.arange(start, start + most), len(order) - 1)
+            made.append(Dispatch(b, order[index], done + start, count))
+        done += len(order)
+    return made
 
 
 def rates(config: TrainConfig, history: History, epoch: int, steps: int) -> np.ndarray:

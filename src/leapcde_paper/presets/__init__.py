@@ -49,7 +49,7 @@ def of_model(data: str, model: str) -> dict[str, Any]:
     >>> of_model("mujoco", "layers+ode-rnn") == of_model("mujoco", "ode-rnn")
     True
     """
-    section = preset(data)["model"].get(model.removeprefix("layers+").partition(":")[0], {})
+    section = preset(data)["model"].get(model.removeprefix("layers+").removeprefix("ages+").partition(":")[0], {})
     usual = {"sizes": {}, "paper": {}, "standard": {}, "search": {}, "without_noise": False, "interpolation": None}
     return {**usual, **section}
 

@@ -34,7 +34,7 @@ def step_bytes(fitted: FittedModel, train: Series, config: TrainConfig) -> int:
     Asked in the process that has trained, this costs next to nothing: the step is compiled already.
     """
     own = fitted.preprocessor
-    steps = compiled_steps(fitted.model, own.task, fitted.encode(train), config, own.recipe)
+    steps = compiled_steps(fitted.model, own.task, fitted.encode(train), config)
     return max(_total(step.memory_analysis()) for step in steps)
 
 

@@ -17,7 +17,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leapcde.errors import InputError, LeapError, choose, need
+from leapcde.errors import InputError, LeapError, choose
+from leapcde.estimators.cluster import connected
 from leapcde.models.registry import MODELS
 from leapcde_paper.baselines import is_baseline
 from leapcde_paper.run import records
@@ -199,12 +200,7 @@ def _backend(cluster: str | None) -> Iterator[None]:
         with parallel_config("loky"):
             yield
         return
-    distributed = need("distributed", "cluster")
-    try:
-        client = distributed.Client(cluster, timeout=20, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers at {cluster!r} ({error}); start one with 'dask scheduler'") from None
-    with client:
+    with connected(cluster) as client:
         crowded = [name for name, worker in client.scheduler_info(n_workers=-1)["workers"].items() if worker["nthreads"] > 1]
         if crowded:
             raise InputError(f"{len(crowded)} workers have several threads; start them with: dask worker ADDRESS --nthreads 1")

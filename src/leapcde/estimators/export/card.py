@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from leapcde.training.fitted import Fitted
 
 SHOWN = 20  # names of channels or classes, before the rest is a number
@@ -50,6 +52,8 @@ def _data(summary: dict[str, Any], fitted: Fitted) -> str:
         lines.append(f"- Static features: {preprocessor.spec.static}")
     if preprocessor.classes:
         lines.append(f"- Classes ({len(preprocessor.classes)}): {_some(preprocessor.classes)}")
+    if preprocessor.task == "labels":
+        lines.append(f"- Labels ({len(preprocessor.target_names)}): {_some(preprocessor.target_names)}")
     return "\n".join(
         ["## Data and split\n", *lines, "- Weights were chosen on the validation part; the test part was looked at once."]
     )
@@ -67,9 +71,13 @@ def _metrics(summary: dict[str, Any]) -> str:
 
 def _calibration(summary: dict[str, Any], fitted: Fitted) -> str:
     test = summary["metrics"]["test"]
-    if "ece" in test:
+    if fitted.preprocessor.bins is not None:
+        text = f"Brier score of the test part, averaged over time: {test['brier']:.3g}; of Kaplan–Meier, see above."
+    elif "ece" in test:
         scale = (
-            "no calibration was learned" if fitted.calibration is None else f"temperature {fitted.calibration.temperature:.3g}"
+            "no calibration was learned"
+            if fitted.calibration is None
+            else "temperature " + ", ".join(f"{one:.3g}" for one in np.atleast_1d(fitted.calibration.temperature))
         )
         text = f"Probabilities differ from frequencies by {test['ece']:.3g} on average on the test part ({scale}); "
         text += f"Brier score {test['brier']:.3g}."

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,8 +24,10 @@ FORMATS = ("onnx", "stablehlo")
 PLATFORMS = ("cpu", "cuda", "tpu")
 ANSWERS = {
     "classification": "probabilities (sample, class)",
+    "labels": "probabilities (sample, label)",
     "regression": "numbers (sample,)",
     "forecasting": "values (sample, step, channel)",
+    "survival": "survival (sample, time), at the times named",
 }
 
 
@@ -34,7 +37,7 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
     Parameters
     ----------
     estimator : Estimator
-        A trained LeapClassifier, LeapRegressor or LeapForecaster.
+        A trained LeapClassifier, LeapRegressor, LeapSurvival or LeapForecaster.
     path : Path
         Of the file.
     format : str
@@ -65,6 +68,8 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
             "not the answer of a race (model='auto', the default of 'leapcde fit') or of an ensemble. "
             "Fit with model='leap+' (--model leap+), or another name"
         )
+    if fitted.preprocessor.spec.each_row:
+        raise InputError("a model that answers after each row (target_per='row') cannot be exported yet; stream it")
     if getattr(estimator, "known", None):
         raise InputError("a forecaster with channels that are known ahead cannot be exported; fit one without known=")
     path = Path(path)
@@ -72,6 +77,37 @@ def export(estimator: Any, path: Path | str, *, format: str, length: int) -> dic
     about = described(fitted, format, length)
     write_text(path.with_name(path.name + ".json"), json_text(about, indent=2) + "\n")
     return about
+
+
+def onnx_milliseconds(path: Path | str, about: dict[str, Any], runs: int = 100) -> float | None:
+    """How long onnxruntime takes for one sample at a time, on one thread: the median of so many; None if it is not installed.
+
+    Parameters
+    ----------
+    path, about : Path, dict
+        What `export` wrote, and what it gave back.
+    runs : int
+        How many times one sample is answered.
+
+    Returns
+    -------
+    float or None
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options)
+    given = {name: np.zeros((1, *shape[1:]), np.float32) for name, shape in about["inputs"].items()}
+    given["times"] += np.arange(given["times"].size, dtype=np.float32)
+    spent = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        session.run(None, given)
+        spent.append(time.perf_counter() - began)
+    return 1000 * float(np.median(spent))
 
 
 def described(fitted: FittedModel, format: str, length: int) -> dict[str, Any]:
@@ -83,8 +119,9 @@ def described(fitted: FittedModel, format: str, length: int) -> dict[str, Any]:
         "task": preprocessor.task,
         "inputs": {name: ["samples", *shape] for name, shape in inputs_of(fitted, length).items()},
         "channels": preprocessor.channels,
-        "classes": preprocessor.classes,
+        "classes": preprocessor.target_names if preprocessor.task == "labels" else preprocessor.classes,
         "answer": ANSWERS[preprocessor.task],
+        **({} if preprocessor.bins is None else {"times": preprocessor.bins.edges}),
     }
 
 

@@ -17,6 +17,7 @@ from jax import lax
 from leapcde.data.batch import Padded
 from leapcde.paths.batch import Batch
 from leapcde.paths.interpolation import forward_fill
+from leapcde.training.events.bins import FAR, Bins
 from leapcde.training.fitted import FittedModel
 from leapcde.training.preprocess import Preprocessor
 
@@ -36,7 +37,7 @@ def exported(fitted: FittedModel) -> Function:
     callable
         Takes times (sample, row), values (sample, row, channel) with NaN for missing, and static (sample, feature) if
         training had any. A row whose time is NaN is padding; there may be some at the end of a sample. Gives probabilities
-        (sample, class), numbers (sample,) or forecasts (sample, step, channel).
+        (sample, class), numbers (sample,), forecasts (sample, step, channel) or survival (sample, end of a bin).
 
     >>> from leapcde import LeapRegressor
     >>> X = np.random.default_rng(0).normal(size=(20, 6, 2))
@@ -89,14 +90,24 @@ def _static(preprocessor: Preprocessor, static, samples: int):
 
 
 def _decoded(fitted: FittedModel, raw):
-    preprocessor = fitted.preprocessor
+    preprocessor, calibration = fitted.preprocessor, fitted.calibration
+    if calibration is not None:
+        raw = raw / np.array(calibration.temperature, np.float32) + np.array(calibration.bias, np.float32)
     if preprocessor.task == "classification":
-        calibration = fitted.calibration
-        if calibration is not None:
-            raw = raw / np.float32(calibration.temperature) + np.array(calibration.bias, np.float32)
         return jax.nn.softmax(raw, -1)
+    if preprocessor.task == "labels":
+        return jax.nn.sigmoid(raw)
+    if preprocessor.bins is not None:
+        return _survival(preprocessor.bins, raw)
     if preprocessor.task == "forecasting":
         found = raw * np.array(preprocessor.scaler.std, np.float32) + np.array(preprocessor.scaler.mean, np.float32)
         return found[..., np.array(preprocessor.targets)] if preprocessor.targets else found
     found = raw * np.array(preprocessor.target_std, np.float32) + np.array(preprocessor.target_mean, np.float32)
     return found if preprocessor.target_names else found[:, 0]
+
+
+def _survival(bins: Bins, log_ratio):
+    """At the end of each bin; sums by a product of matrices, which every format knows."""
+    usual = np.exp(bins.log_hazard) * np.diff(bins.edges, prepend=0.0)
+    happened = jnp.exp(jnp.clip(log_ratio, -FAR, FAR)) * usual.astype(np.float32)
+    return jnp.exp(-happened @ np.triu(np.ones((len(bins), len(bins)), np.float32)))

@@ -12,7 +12,8 @@ import numpy as np
 
 from leapcde.data.series import Series
 from leapcde.explain.hidden import CLASSICAL, LEARNED, hide_rows
-from leapcde.paths.batch import Batch, Bucket, Recipe, few_sizes
+from leapcde.paths.batch import Batch, Recipe
+from leapcde.paths.ragged import Bucket, taken
 from leapcde.training.preprocess import Preprocessor
 
 TASK = "imputation"
@@ -91,15 +92,12 @@ def _answers(ask: Callable[[Batch, np.ndarray], tuple], data: list[Bucket], time
     found: list[np.ndarray] = []
     queries = times.shape[1]
     times = np.pad(times, ((0, 0), (0, -queries % ROUND)), mode="edge")
-    for batch, samples in data:
-        size = min(CHUNK, few_sizes(len(samples)))
-        for start in range(0, len(samples), size):
-            # The last chunk is filled up with repeats, so that one shape is compiled.
-            index = np.minimum(np.arange(start, start + size), len(samples) - 1)
-            parts = ask(batch.take(index), times[samples[index]])
-            found = found or [np.empty((len(times), *part.shape[1:]), np.float32) for part in parts]
-            for whole, part in zip(found, parts, strict=True):
-                whole[samples[start : start + size]] = np.asarray(part)[: len(samples) - start]
+    for samples, rows, index in (part for bucket in data for part in bucket.chunks(CHUNK)):
+        filled = samples[np.minimum(np.arange(len(index)), len(samples) - 1)]
+        parts = ask(taken(rows, index), times[filled])
+        found = found or [np.empty((len(times), *part.shape[1:]), np.float32) for part in parts]
+        for whole, part in zip(found, parts, strict=True):
+            whole[samples] = np.asarray(part)[: len(samples)]
     return [whole[:, :queries] for whole in found]
 
 

@@ -22,8 +22,9 @@ from leapcde.data.inputs import read
 from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.errors import InputError, LeapWarning
-from leapcde.estimators.base import _seed, plain
+from leapcde.estimators.base import plain
 from leapcde.estimators.holes.asked import NAMES, TASK, Asked, learned, path_of, questions
+from leapcde.estimators.several.members import seed_of
 from leapcde.explain.hidden import CLASSICAL, LEARNED
 from leapcde.models.registry import build
 from leapcde.paths.batch import Recipe
@@ -92,7 +93,7 @@ class PathEstimator(BaseEstimator):
         model = build(MODEL, preprocessor.spec, seed=config.seed, **options)
         start = FittedModel(preprocessor, model, MODEL, options)
         with watch_training("path", config.epochs, "val_loss", quiet=not self.verbose) as hooks:
-            how = {"metric": "val_loss", "recipe": preprocessor.recipe, "validate": asked.loss, **hooks._asdict()}
+            how = {"metric": "val_loss", "validate": asked.loss, **hooks._asdict()}
             trained = fit(model, TASK, start.encode(blank), [], config, **how)
         return replace(start, model=trained.model), trained
 
@@ -108,7 +109,7 @@ class PathEstimator(BaseEstimator):
 
     def _config(self, samples: int, what: str) -> TrainConfig:
         mine = {key: value for key in ("epochs", "batch_size", "learning_rate") if (value := getattr(self, key)) is not None}
-        mine["seed"] = _seed(self.seed)
+        mine["seed"] = seed_of(self.seed)
         if isinstance(self.training, TrainConfig):
             return replace(self.training, **mine)
         settings = {**auto.training_options(samples, TASK, MODEL), "stop_on": "validation"}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from leapcde.data.series import Series
 from leapcde.data.windows import FreshWindows
@@ -22,6 +23,20 @@ from leapcde.training.progress import watch_training
 
 MOST = 1000  # members; with more, somebody's number slipped
 Start = tuple[FittedModel, TrainConfig]  # from where, and how, a member is trained
+
+
+def seed_of(seed: Any) -> int:
+    """A seed as people give it, as a number: None and generators draw one.
+
+    >>> seed_of(7)
+    7
+    """
+    if isinstance(seed, (int, np.integer)) and seed >= 0:
+        return int(seed)  # how large it may be, TrainConfig says
+    try:
+        return int(check_random_state(seed).randint(2**31 - 1))
+    except ValueError as error:
+        raise InputError(f"seed: {error}") from None
 
 
 def member_seeds(seed: int, count: int) -> list[int]:

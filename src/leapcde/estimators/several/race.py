@@ -1,8 +1,9 @@
 """Model "auto": a race of a few candidates on data that did not train them, within a time limit.
 
 The baselines run first, in seconds; then models, in a fixed order, each if it fits in the time that is left. Which answer,
-and with which weights, is decided by the validation data alone (`ensemble/weigh.py`, decision 19). With a folder every
-candidate that is through lies there, and a killed race goes on where it was.
+and with which weights, is decided by the validation data alone (`ensemble/weigh.py`, decision 19), of which each candidate is
+asked once: with calibrations of samples other than those asked about (decision 27). With a folder every candidate that is
+through lies there, and a killed race goes on where it was.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from leapcde import RACE
-from leapcde.baselines.fitted import baselines_for, fit_baseline
-from leapcde.data.series import Series
+from leapcde.baselines.fitted import fit_baseline, kinds_of
+from leapcde.data.series import Series, known_targets
 from leapcde.data.windows import FreshWindows
 from leapcde.ensemble.fitted import FittedEnsemble, restore_fitted
-from leapcde.ensemble.weigh import losses, standard_error, weigh
+from leapcde.ensemble.weigh import losses, of_samples, standard_error, weigh
 from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError, TrainingError
 from leapcde.estimators.several.members import member_seeds
 from leapcde.explain.summary import data_sizes
@@ -32,6 +32,7 @@ from leapcde.files import DAMAGE, json_text, load_file, write_text
 from leapcde.paths.batch import Recipe
 from leapcde.training.config import plain
 from leapcde.training.defaults import told
+from leapcde.training.devices import meet_others
 from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
 from leapcde.training.progress import note
@@ -61,6 +62,7 @@ class Entry:
     seconds: float
     history: list[dict[str, float]]
     why: str = ""  # if it did not take part
+    said: np.ndarray | None = None  # of the validation data, by which it is judged
 
 
 class _TooLong(Exception):
@@ -90,7 +92,8 @@ def race(
 ) -> None:
     """Train an estimator: the model that it names, or all candidates if it is to be raced for."""
     if estimator.model != RACE:
-        return estimator._train(series, held, checkpoint=checkpoint, callbacks=callbacks, fresh=fresh)
+        estimator._train(series, held, checkpoint=checkpoint, callbacks=callbacks, fresh=fresh)
+        return
     _check(estimator, len(series))
     folder = None if checkpoint is None else checkpoint.with_name(FOLDER)
     hooks = Callbacks(callbacks)
@@ -100,7 +103,6 @@ def race(
         _decide(estimator, held, course.run())
     estimator.sizes_ = data_sizes(series, held)
     hooks.on_end({"stopped": estimator.stopped_, "failed": False, "best": None})
-    return None
 
 
 class Course:
@@ -136,7 +138,7 @@ class Course:
 
     def run(self) -> list[Entry]:
         """Every candidate in its turn."""
-        names = [] if self.held is None else baselines_for(self.estimator.task)
+        names = [] if self.held is None else list(kinds_of(self.preprocessor))
         entries = [self._turn(name, lambda name=name: self._baseline(name)) for name in names]
         for i, one in enumerate(CANDIDATES):
             entries.append(self._turn(one.name, lambda one=one, first=i == 0: self._model(one, first)))
@@ -159,14 +161,14 @@ class Course:
         if self.held is None or entry.fitted is None:
             return "trained"
         metric = entry.fitted.metric
-        return f"validation {metric} {entry.fitted.evaluate(self.held)[metric]:.4f}"
+        return f"validation {metric} {entry.fitted.judge(_said(entry, self.held), self.held)[metric]:.4f}"
 
     def _baseline(self, name: str) -> Entry:
         began = time.perf_counter()
         assert self.held is not None
         found = fit_baseline(name, self.series, self.held, self.preprocessor)
-        fitted = self.estimator._calibrated(found, self.held)
-        return Entry(name, fitted, time.perf_counter() - began, [])
+        fitted, said = self.estimator._calibrated(found, self.series, self.held)
+        return Entry(name, fitted, time.perf_counter() - began, [], said=said)
 
     def _model(self, one: Candidate, first: bool) -> Entry:
         began = time.perf_counter()
@@ -177,18 +179,18 @@ class Course:
         epochs = self._epochs(one.name)
         try:
             try:
-                made = self._train(one, epochs, first)
+                made, said = self._train(one, epochs, first)
             except _TooLong as long:
                 if not first or long.epochs < FEWEST:
                     why = f"would take about {told(long.seconds)}"
                     return Entry(one.name, None, time.perf_counter() - began, [], why)
                 self._shorten(one.name, long.epochs)
-                made = self._train(one, long.epochs, first)
+                made, said = self._train(one, long.epochs, first)
         except (TrainingError, SolveError) as error:
             return Entry(one.name, None, time.perf_counter() - began, [], str(error))
-        return Entry(one.name, made.fitted_, time.perf_counter() - began, made.history_)
+        return Entry(one.name, made.fitted_, time.perf_counter() - began, made.history_, said=said)
 
-    def _train(self, one: Candidate, epochs: int | None, first: bool) -> Estimator:
+    def _train(self, one: Candidate, epochs: int | None, first: bool) -> tuple[Estimator, np.ndarray | None]:
         made = copy(self.estimator).set_params(**one.params)
         if epochs is not None:
             made.set_params(epochs=epochs)
@@ -204,8 +206,8 @@ class Course:
             if not first:
                 warnings.simplefilter("ignore", LeapWarning)  # said by the first
             file = self._file(one.name, "training.safetensors")
-            made._train(self.series, self.held, checkpoint=file, callbacks=[follow], fresh=self.fresh)
-        return made
+            said = made._train(self.series, self.held, checkpoint=file, callbacks=[follow], fresh=self.fresh)
+        return made, said
 
     # What lies in the folder ----------------------------------------------------------------------------------------
 
@@ -238,19 +240,22 @@ class Course:
             about = json.loads(file.read_text(encoding="utf-8"))
             why, seconds, history = str(about["why"]), float(about["seconds"]), list(map(dict, about["history"]))
             model = self._file(name, "safetensors")
-            fitted = restore_fitted(model, *load_file(model, "model")) if why == "" and model is not None else None
+            if why or model is None:
+                return Entry(name, None, seconds, history, why)
+            arrays, header = load_file(model, "model")
+            fitted, said = restore_fitted(model, arrays, header), arrays.get("said/['outputs']")
         except (OSError, *DAMAGE) as error:  # a CheckpointError is a ValueError
             warnings.warn(f"{file} or its model is damaged, so {name} runs again ({error})", LeapWarning, stacklevel=2)
             file.unlink()
             return None
-        return Entry(name, fitted, seconds, history, why)
+        return Entry(name, fitted, seconds, history, said=said)
 
     def _keep(self, entry: Entry) -> None:
         file, model = self._file(entry.name, "json"), self._file(entry.name, "safetensors")
         if file is None or file.exists():
             return
         if entry.fitted is not None and model is not None:
-            entry.fitted.save(model)
+            entry.fitted.save(model, arrays={} if self.held is None else {"said": {"outputs": _said(entry, self.held)}})
         write_text(file, json_text({"seconds": entry.seconds, "history": entry.history, "why": entry.why}))
 
 
@@ -276,9 +281,17 @@ def _seconds(row: dict[str, float]) -> float:
     return max(row["seconds"], 1e-9)
 
 
+def _said(entry: Entry, held: Series) -> np.ndarray:
+    """What a candidate says of the validation data; it is asked once."""
+    if entry.said is None:
+        assert entry.fitted is not None
+        entry.said = entry.fitted.outputs(held)
+    return entry.said
+
+
 def _decide(estimator: Estimator, held: Series | None, entries: list[Entry]) -> None:
     """The answer, from what every candidate says of the validation data; and the table of the race."""
-    through = {entry.name: entry.fitted for entry in entries if entry.fitted is not None}
+    through = {entry.name: entry for entry in entries if entry.fitted is not None}
     if not through:
         problems = [f"{entry.name}: {entry.why}" for entry in entries]
         raise TrainingError("no candidate of the race came through; give more time_limit=, or a model by name", problems)
@@ -287,30 +300,34 @@ def _decide(estimator: Estimator, held: Series | None, entries: list[Entry]) -> 
     if held is not None:
         weights, judged = _judge(through, held)
     chosen = {name: weight for name, weight in weights.items() if weight > 0}
-    members = [through[name] for name in chosen]
+    members = [fitted for name in chosen if (fitted := through[name].fitted) is not None]
     estimator._keep(members[0] if len(members) == 1 else FittedEnsemble.of(members, list(chosen.values())))
     estimator.history_ = [{**row, "candidate": entry.name} for entry in entries for row in entry.history]
     estimator.n_iter_, estimator.stopped_ = len(estimator.history_), f"{len(through)} candidates raced"
     rows = [_row(entry, judged.get(entry.name, {}), weights.get(entry.name, 0.0)) for entry in entries]
     estimator.race_ = rows
-    estimator._settle(None, held)
+    alone = None if len(members) > 1 else through[next(iter(chosen))].said
+    estimator._settle(None, held, alone)
 
 
-def _judge(through: dict[str, Fitted], held: Series) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+def _judge(through: dict[str, Entry], held: Series) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """The weight of every candidate, and how it did."""
-    one = next(iter(through.values()))
-    task, target = one.preprocessor.task, one.preprocessor.encode_target(np.asarray(held.target))
-    outputs = {name: fitted.outputs(held) for name, fitted in through.items()}
-    wrong = {name: losses(task, rows, target) for name, rows in outputs.items()}
+    one = next(iter(through.values())).fitted
+    assert one is not None
+    task, (_, target, weights) = one.preprocessor.task, one.preprocessor.known(np.asarray(held.target), held)
+    outputs = {name: _said(entry, held) for name, entry in through.items()}
+    owner = held.owner[known_targets(np.asarray(held.target))] if held.per_row else None
+    said = {name: one.preprocessor.known(rows, held)[0] for name, rows in outputs.items()}
+    wrong = {name: of_samples(losses(task, rows, target), owner) for name, rows in said.items()}
     judged = {
         name: {
-            one.metric: fitted.judge(outputs[name], held)[one.metric],
+            one.metric: one.judge(rows, held)[one.metric],
             "loss": float(wrong[name].mean()),
             "standard error": standard_error(task, wrong[name]),
         }
-        for name, fitted in through.items()
+        for name, rows in outputs.items()
     }
-    found = weigh(task, list(outputs.values()), target, held.weights)
+    found = weigh(task, list(said.values()), target, weights, owner)
     return dict(zip(outputs, found.tolist(), strict=True)), judged
 
 
@@ -320,6 +337,8 @@ def _row(entry: Entry, judged: dict[str, float], weight: float) -> dict[str, Any
 
 def race_csv(rows: list[dict[str, Any]]) -> str:
     """The table of a race as text."""
+    import pandas as pd
+
     return pd.DataFrame(rows).to_csv(index=False)
 
 
@@ -329,6 +348,8 @@ def _check(estimator: Estimator, samples: int) -> None:
         raise InputError("options belong to a model: name it with model=, or leave them out for a race")
     if estimator.warm_start:
         needs_name(estimator, "warm_start")
+    if meet_others() > 1:  # each has its own clock, and would leave out other candidates
+        needs_name(estimator, "a training of several processes")
     limit = estimator.time_limit
     if isinstance(limit, bool) or not isinstance(limit, (int, float, np.number)) or not limit > 0:
         raise InputError(f"time_limit {estimator.time_limit}: give seconds, more than 0")

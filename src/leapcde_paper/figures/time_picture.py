@@ -1,0 +1,81 @@
+"""The picture of docs/speed.md: how accurate each model is in the end, against all the seconds that its training took.
+
+`make numbers` draws it from the records (`python -m leapcde_paper.figures.time_picture`). Seconds are processor time on one
+core where the record holds it, and those of the machine that made the record: they say which model is cheap, no more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leapcde.errors import need
+from leapcde.files import write_text
+from leapcde_paper.figures.readme_picture import as_svg
+from leapcde_paper.paper_numbers import LABELS
+from leapcde_paper.run.records import Record, read_all
+from leapcde_paper.studies import BASELINES, PLUS, preset
+from leapcde_paper.tables.table import by_key, of_settings, score
+
+PANELS = {"Character Trajectories, 30 % dropped": ("character", "30 %"), "Speech Commands": ("speech", None)}
+SHOWN = {*LABELS.values(), PLUS.label, BASELINES["minirocket"]}
+COLOURS = {PLUS.label: "#2563eb", "LEAP": "#0f766e", BASELINES["minirocket"]: "#b45309"}
+NOTE = "Seconds are processor time of the machines that made the records (results/standard), compilation included."
+
+
+class Point(NamedTuple):
+    seconds: float  # mean over seeds, of a whole training
+    accuracy: float  # on test data, mean over seeds
+
+
+def seconds_of(record: Record) -> float:
+    """Processor time of a whole training; the time that it lasted where a record holds nothing else."""
+    rows = record["history"]
+    if rows and all("cpu_seconds" in row for row in rows):
+        return sum(row["cpu_seconds"] for row in rows)
+    return record["seconds"]
+
+
+def seconds_until(record: Record, accuracy: float) -> float | None:
+    """Processor time until validation data was first classified so well; None if that never was."""
+    spent = np.cumsum([row.get("cpu_seconds", row["seconds"]) for row in record["history"]])
+    there = [row["accuracy"] >= accuracy for row in record["history"]]
+    return float(spent[np.argmax(there)]) if any(there) else None
+
+
+def points(folder: Path) -> dict[str, dict[str, Point]]:
+    """By panel and row: what a training took, and what it reached."""
+    records, found = by_key(read_all(folder)), {}
+    for title, (study, column) in PANELS.items():
+        there = of_settings(preset(study, "standard"), records)
+        mine = {row: some for (row, label), some in there.items() if column in (None, label) and row in SHOWN and some}
+        mean = lambda numbers: float(np.mean(list(numbers)))
+        found[title] = {row: Point(mean(map(seconds_of, some)), mean(map(score, some))) for row, some in mine.items()}
+    return found
+
+
+def draw(found: dict[str, dict[str, Point]]) -> Any:
+    """A Matplotlib figure, a panel for each data set."""
+    made = need("matplotlib.figure", "plot").Figure(figsize=(10.0, 4.4), layout="constrained")
+    for i, (title, mine) in enumerate(found.items()):
+        axis = made.add_subplot(1, len(found), i + 1)
+        axis.spines[["top", "right"]].set_visible(False)
+        for row, point in mine.items():
+            colour = COLOURS.get(row, "#6b7280")
+            axis.plot(point.seconds, point.accuracy, "o", ms=5, color=colour)
+            axis.annotate(row, point, xytext=(4, 3), textcoords="offset points", fontsize=7, color=colour)
+        axis.set_xscale("log")
+        lowest = sorted(point.accuracy for point in mine.values())[1]  # one that is far below would squeeze all others
+        axis.set_ylim(lowest - 0.01, max(point.accuracy for point in mine.values()) + 0.01)
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("seconds of training")
+    made.axes[0].set_ylabel("test accuracy")
+    made.supxlabel(NOTE, fontsize=7)
+    return made
+
+
+if __name__ == "__main__":
+    ROOT = Path(__file__).parents[3]
+    write_text(ROOT / "docs" / "speed-accuracy.svg", as_svg(draw(points(ROOT / "results" / "standard"))))
