@@ -108,7 +108,7 @@ def _wait(pid: int, began: float, moment: Moment | None) -> int:
             sent = True
         if past > FOREVER:
             os.kill(pid, signal.SIGKILL)
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
 def _child(job, folder: Path, log: Path, count: Path, moment, full: int, memory: int) -> None:
