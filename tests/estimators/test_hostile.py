@@ -17,7 +17,7 @@ import leapcde
 from command import leapcde as command
 from leapcde.baselines.fitted import baselines_for, fit_baseline
 from leapcde.data.dataset import DataRequest
-from leapcde.data.read import as_series
+from leapcde.data.read import as_series, from_table
 from leapcde.data.scale import Scaler
 from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.errors import CheckpointError, InputError, LeapError, LeapWarning
@@ -215,3 +215,20 @@ def test_a_study_does_not_wait_for_the_dead(tmp_path):
     os.symlink(tmp_path / JOURNAL, tmp_path / f"{JOURNAL}.lock")
     study = _open(tmp_path, "auroc", 0)
     assert not (tmp_path / f"{JOURNAL}.lock").is_symlink() and study.trials == []
+
+
+@pytest.mark.parametrize("count", [10**9, 10**400])
+def test_ensembles_without_end(count):
+    """Their seeds alone would fill the memory."""
+    with pytest.raises(InputError, match=r"ensemble 10+: give how many members it has, 1 to 1000"):
+        LeapRegressor("gru").set_params(ensemble=count).fit(series("regression"))
+
+
+TABLE = pd.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "a": [1.0, 2, 3, 4], "w": ["x", "y", "x", "y"], "y": [0, 0, 1, 1]})
+
+
+def test_a_category_and_a_column_of_one_name():
+    """Two channels called 'w=x' were made, and only the first could be asked for by its name."""
+    assert from_table(TABLE, id="id", time="t", target="y").channels == ("a", "w=x", "w=y")
+    with pytest.raises(InputError, match="two channels would be called 'w=x'"):
+        from_table(TABLE.assign(**{"w=x": 1.0}), id="id", time="t", target="y")

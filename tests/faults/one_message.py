@@ -233,6 +233,26 @@ def test_load(name):
     fine(leapcde.load, name)
 
 
+MISTAKES: dict[str, Any] = {
+    "a list as a column": lambda one: from_table(TABLE, id="id", time="t", weights=["a"]),  # pyright: ignore
+    "a number as channels": lambda one: LeapForecaster("ncde", horizon=1, target=5, **SMALL).fit(X),  # pyright: ignore
+    "a function as callbacks": lambda one: LeapClassifier("ncde", **SMALL).fit(X, y, callbacks=print),  # pyright: ignore
+    "a coverage in words": lambda one: one.predict_set(X, "x"),
+    "a list of coverages": lambda one: one.predict_set(X, [0.9]),
+    "a share of members": lambda one: LeapClassifier("ncde", ensemble=1.5, **SMALL).fit(X, y),  # pyright: ignore
+    "members without end": lambda one: LeapClassifier("ncde", ensemble=HUGE, **SMALL).fit(X, y),
+    "a time limit in words": lambda one: LeapClassifier("auto", time_limit="5m").fit(X, y),  # pyright: ignore
+    "weights in words": lambda one: LeapClassifier("ncde", **SMALL).fit(X, y, sample_weight=["a"] * 8),
+    "groups of nobody": lambda one: LeapClassifier("ncde", **SMALL).fit(X, y, groups=5),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_in_what_is_newer(fitted, name):
+    with pytest.raises(LeapError):
+        MISTAKES[name](fitted)
+
+
 # The command line
 
 

@@ -108,7 +108,7 @@ def _wait(pid: int, began: float, moment: Moment | None) -> int:
             sent = True
         if past > FOREVER:
             os.kill(pid, signal.SIGKILL)
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
 def _child(job, folder: Path, log: Path, count: Path, moment, full: int, memory: int) -> None:
@@ -141,6 +141,11 @@ def _child(job, folder: Path, log: Path, count: Path, moment, full: int, memory:
         os._exit(code)
 
 
+def _within(path: Any, folder: str) -> bool:
+    """Also the folder itself; not what lies beside it."""
+    return str(path) == folder or str(path).startswith(folder + os.sep)
+
+
 class _Counted:
     """An audit hook that counts the files a run touches in its folder, and sends the signal around one of them."""
 
@@ -148,7 +153,7 @@ class _Counted:
         self.folder, self.moment, self.seen, self.on = str(folder), moment, 0, True
 
     def __call__(self, event: str, args: tuple) -> None:
-        if not self.on or event not in FILES or self.folder not in str(args[0]):
+        if not self.on or event not in FILES or not _within(args[0], self.folder):
             return
         if event == "open" and not (isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)):
             return
@@ -173,7 +178,7 @@ class _Full:
                 return super().write(data)
 
         def opened(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *rest, **more):
-            if not (set(mode) & set("wax+")) or outer.folder not in str(file):
+            if not (set(mode) & set("wax+")) or not _within(file, outer.folder):
                 return real(file, mode, buffering, encoding, errors, newline, *rest, **more)
             outer.count()
             raw = Broken(file, mode.replace("b", "").replace("t", ""))
@@ -195,7 +200,7 @@ class _Full:
 
     def failing(self, real: Callable, always: bool) -> Callable:
         def call(*args, **how):
-            if always or self.folder in str(args[0]):
+            if always or _within(args[0], self.folder):
                 self.count()
             return real(*args, **how)
 

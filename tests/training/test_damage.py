@@ -85,6 +85,23 @@ def test_bytes_of_a_large_file(tmp_path):
     flips(tmp_path / "a", "model", np.random.default_rng(1).integers(0, (tmp_path / "a").stat().st_size, 300).tolist(), [0x10])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["model", "training"])
+def test_ten_thousand_bytes(kind, tmp_path):
+    """Of a large model file, and of a checkpoint as training writes it."""
+    path = tmp_path / "training.safetensors"
+    if kind == "training":
+        trained(path, stop_after=1)
+    else:
+        arrays = {"w": np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32)}
+        save_file(path, kind, {"model": arrays}, {"x": 1})
+    rng = np.random.default_rng(2)
+    places, masks = rng.integers(0, path.stat().st_size, 10_000).tolist(), [1 << bit for bit in range(8)]
+    for mask in masks:
+        flips(path, kind, places[:: len(masks)], [mask])
+        places = places[1:]
+
+
 def rewritten(path: Path, change: Callable[[dict[str, Any]], Any], *, version: int = 1) -> Path:
     """The file with another header, as somebody would write it before there were digests."""
     arrays, about = load_file(path, "model")

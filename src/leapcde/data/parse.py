@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,8 @@ def value_columns(columns: list[str], named: list[str], values: Sequence[str] | 
     """The value columns: those given, or all that are not named as something else."""
     problems = Problems()
     asked = [*named, *(values or [])]
+    if odd := [name for name in asked if not isinstance(name, Hashable)]:
+        raise InputError(f"{odd[0]!r} is no name of a column; give names as text")
     for column in dict.fromkeys(asked):
         if column not in columns:
             problems.add(f"no column {column!r}; {meant(column, columns)}the table has: {', '.join(columns)}")
@@ -273,6 +275,9 @@ def one_hot(matrix: np.ndarray, names: Sequence[str], categories: Categories) ->
             column = np.where(np.isnan(column), np.nan, column == np.arange(len(kinds)))
         parts.append(column)
         made += [name] if kinds is None else [f"{name}={kind}" for kind in kinds]
+    if len(set(made)) < len(made):
+        twice = next(name for name in made if made.count(name) > 1)
+        raise InputError(f"two channels would be called {twice!r}, a column and a category of another one; rename the column")
     return np.concatenate(parts, axis=1) if categories else matrix, tuple(made)
 
 

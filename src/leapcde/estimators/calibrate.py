@@ -201,7 +201,7 @@ class ClassSets:
 
     def bounds(self, coverage: float) -> np.ndarray:
         """The lowest probability with which each class is in a set."""
-        if not 0 < coverage < 1:
+        if not isinstance(coverage, (int, float, np.number)) or not 0 < coverage < 1:
             raise InputError(f"coverage {coverage}: give a share between 0 and 1, such as 0.9")
         everybody = _bound(self.probability, coverage)
         own = [_bound(self.probability[self.labels == c], coverage) for c in range(self.classes)]

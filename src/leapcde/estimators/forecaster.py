@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -215,6 +215,9 @@ class LeapForecaster(Estimator):
 
     def _roles(self, channels: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         listed = lambda names: [names] if isinstance(names, str) else list(names or ())
+        for given in (self.target, self.known):
+            if given is not None and not isinstance(given, Iterable):
+                raise InputError(f"target= and known= are names of channels, not {given!r}")
         return roles(channels, listed(self.target), listed(self.known))
 
     def _columns(self) -> Columns:

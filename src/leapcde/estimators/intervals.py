@@ -43,7 +43,7 @@ class Conformal:
 
     def margin(self, coverage: float) -> np.ndarray:
         """Half the width of the interval, for every output: the ⌈(n + 1) coverage⌉-th smallest error of n."""
-        if not 0 < coverage < 1:
+        if not isinstance(coverage, (int, float, np.number)) or not 0 < coverage < 1:
             raise InputError(f"coverage {coverage}: give a share between 0 and 1, such as 0.9")
         count = (~np.isnan(self.errors)).sum(0)
         rank = np.ceil((count + 1) * coverage - 1e-9).astype(int)

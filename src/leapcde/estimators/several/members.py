@@ -21,6 +21,7 @@ from leapcde.training.history import History
 from leapcde.training.loop import Trained
 from leapcde.training.progress import watch_training
 
+MOST = 1000  # members; with more, somebody's number slipped
 Start = tuple[FittedModel, TrainConfig]  # from where, and how, a member is trained
 
 
@@ -44,8 +45,8 @@ def member_seeds(seed: int, count: int) -> list[int]:
     >>> member_seeds(7, 1), len(set(member_seeds(0, 5) + member_seeds(1, 5)))
     ([7], 10)
     """
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-        raise InputError(f"ensemble {count!r}: give how many members it has, 1 or more")
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= MOST:
+        raise InputError(f"ensemble {str(count)[:20]}: give how many members it has, 1 to {MOST}")
     return [seed, *(int(np.random.SeedSequence([seed, i]).generate_state(1)[0] >> 1) for i in range(1, count))]
 
 

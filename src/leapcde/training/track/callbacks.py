@@ -55,6 +55,8 @@ class Callbacks:
     """
 
     def __init__(self, given: Sequence[Any] = ()):
+        if not isinstance(given, (list, tuple)):
+            raise InputError(f"callbacks={given!r}: give a list, of functions or Callback objects")
         self.given = [_wrapped(one) for one in given]
 
     def on_start(self, settings: dict[str, Any]) -> None:
