@@ -30,7 +30,7 @@ from leapcde.baselines.summary import features
 from leapcde.baselines.tabular import learn_scale, scaled
 from leapcde.data.split import hold_out
 from leapcde.datasets.simulated import patients
-from leapcde.estimators.calibrate import calibrated_hazards
+from leapcde.estimators.certainty.calibrate import calibrated_hazards
 from leapcde.files import json_text, write_text
 from leapcde.paths.batch import Recipe
 from leapcde.training.events.metrics import brier, calibration_curve, concordance

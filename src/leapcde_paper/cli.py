@@ -273,7 +273,7 @@ def _compare_set(
 ) -> None:
     """Models at the paper's sizes and with equal training."""
     from leapcde.training.config import TrainConfig
-    from leapcde.training.progress import watch_count
+    from leapcde.training.track.progress import watch_count
     from leapcde_paper import presets
     from leapcde_paper.compare import compare as compare_all
     from leapcde_paper.paper_numbers import LABELS
@@ -301,7 +301,7 @@ def _compare_file(
 ) -> None:
     from leapcde.cli.source import first_load
     from leapcde.estimators.several.compare import compare_models
-    from leapcde.training.progress import watch_count
+    from leapcde.training.track.progress import watch_count
 
     request, data = first_load(asked)
     estimator = make_estimator(data.task, models[0], request, None, **{k: v for k, v in given.items() if v is not None})

@@ -352,7 +352,7 @@ def preset(name: str, budget: str, data_dir: str | None = None) -> Experiment:
     """A table or figure of the paper at a budget.
 
     >>> one = preset("sepsis", "full")
-    >>> one.settings[-3].row, one.settings[0].config.train.epochs, one.settings[0].seeds
+    >>> one.settings[-4].row, one.settings[0].config.train.epochs, one.settings[0].seeds
     ('class prior', 300, (112, 176, 234, 929, 8888))
     """
     choose("table or figure", name, STUDIES)

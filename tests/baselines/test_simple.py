@@ -228,4 +228,4 @@ def test_an_unknown_baseline():
     series = ragged(20)
     with pytest.raises(InputError, match="no baseline 'ridge'"):
         fit_baseline("ridge", series, series, learned(series, "classification"))
-    assert set(KINDS) == {"classification", "regression", "forecasting"}
+    assert set(KINDS) == {"classification", "labels", "regression", "forecasting", "survival"}

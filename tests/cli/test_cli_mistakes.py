@@ -110,7 +110,7 @@ def test_unreadable_parquet_and_no_file(tmp_path):
     fails(tmp_path, "train", "b.csv", words=("'b.csv' is not a data set", "leapcde data list"))
     fails(tmp_path, "train", "Sepsi", words=("'Sepsi' is not a data set; did you mean 'sepsis'?",))
     fails(tmp_path, "train", "a.parquet", words=("not a data set", "leapcde fit"))
-    fails(tmp_path, "fit", "folder.csv", *same, words=("there is no file", "folder.csv"))
+    fails(tmp_path, "fit", "folder.csv", *same, words=("folder.csv holds no tables",))
     fails(tmp_path, "fit", "a.parquet", words=("--id and --time",))
 
 

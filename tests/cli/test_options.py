@@ -18,7 +18,7 @@ from leapcde.estimators.load import ESTIMATORS
 from leapcde.training.config import TrainConfig
 
 # What a file needs and an estimator does not, or the other way round.
-FILE_ONLY = {"file", "out", "final", "task", "drop", "as_json", "quiet", "time_format", "weights"}
+FILE_ONLY = {"files", "event", "duration", "out", "final", "task", "drop", "as_json", "quiet", "time_format", "weights"}
 PYTHON_ONLY = {"validation", "calibration", "warm_start", "verbose"}
 GROUPS = {"training", "options"}
 
@@ -56,7 +56,18 @@ def test_flags_of_fit_are_parameters_of_the_estimators():
 
 def test_train_has_the_flags_of_fit_for_everything_but_the_file():
     of = lambda command: set(inspect.signature(command).parameters)
-    table = {"file", "task", "horizon", "window", "stride", "split", "known", *(field.name for field in fields(Columns))}
+    table = {
+        "files",
+        "event",
+        "duration",
+        "task",
+        "horizon",
+        "window",
+        "stride",
+        "split",
+        "known",
+        *(field.name for field in fields(Columns)),
+    }
     assert of(commands.fit) - table == of(commands.train) - {"data", "paper", "dataset_option", "data_dir"}
 
 

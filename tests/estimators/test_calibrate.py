@@ -12,9 +12,9 @@ from sklearn.model_selection import FixedThresholdClassifier
 import leapcde
 from leapcde.data.read import as_series
 from leapcde.errors import InputError
-from leapcde.estimators.calibrate import ClassSets, known_shift, learn_calibration
+from leapcde.estimators.certainty.calibrate import ClassSets, known_shift, learn_calibration
 from leapcde.estimators.classifier import LeapClassifier
-from leapcde.training.fitted import Calibration
+from leapcde.training.calibration import Calibration
 from leapcde.training.metrics import frequencies, reliability
 
 WEIGHTS = (0.4, 1.0, 6.0)

@@ -21,14 +21,15 @@ from leapcde.data.read import as_series, from_table
 from leapcde.data.scale import Scaler
 from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.errors import CheckpointError, InputError, LeapError, LeapWarning
-from leapcde.estimators.intervals import Conformal
+from leapcde.estimators.certainty.intervals import Conformal
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.estimators.several import race as racing
 from leapcde.estimators.several.compare import _finished
 from leapcde.estimators.tune import JOURNAL, _open
 from leapcde.files import alone, digest, load_file
 from leapcde.paths.batch import Recipe
-from leapcde.training.fitted import Calibration, Fitted
+from leapcde.training.calibration import Calibration
+from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
 
 Change = Callable[[dict[str, Any], dict[str, np.ndarray]], Any]

@@ -22,7 +22,7 @@ from leapcde.data.split import folds, rarest
 from leapcde.ensemble.fitted import mix
 from leapcde.ensemble.weigh import losses
 from leapcde.errors import InputError
-from leapcde.estimators.calibrate import Evidence, judged_by_others, learn_calibration, learn_from
+from leapcde.estimators.certainty.calibrate import Evidence, judged_by_others, learn_calibration, learn_from
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.several import race as racing
 from leapcde.estimators.several.race import Candidate

@@ -19,8 +19,8 @@ from leapcde.data.columns import Columns
 from leapcde.data.table_file import load as load_table
 from leapcde.data.windows import FreshWindows, cut_windows
 from leapcde.errors import InputError
-from leapcde.estimators.growth import told_growth
-from leapcde.estimators.intervals import Conformal, roughness
+from leapcde.estimators.certainty.growth import told_growth
+from leapcde.estimators.certainty.intervals import Conformal, roughness
 from leapcde.paths.batch import Recipe
 from leapcde.training import fitted as training
 from leapcde.training.loop import fit as fit_loop
@@ -287,7 +287,7 @@ def test_what_is_printed_holds_later(growth, model, tmp_path, monkeypatch):
     assert later["model"]["mse"] == pytest.approx(found["test"]["mse"] * grown, rel=0.15)
     assert found["coverage of 90 % intervals"] == pytest.approx(0.9, abs=0.04)
     assert later["coverage of 90 % intervals"] == pytest.approx(0.9, abs=0.03)
-    assert set(later) == {"model", "last-value", "linear-trend", "last-season", "ridge", "coverage of 90 % intervals"}
+    assert set(later) == {"model", "last-value", "linear-trend", "last-season", "ridge", "coverage of 90 % intervals", "seen"}
 
 
 # The command line

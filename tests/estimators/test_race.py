@@ -19,7 +19,7 @@ from leapcde.data.split import folds
 from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.ensemble.weigh import losses
 from leapcde.errors import InputError, LeapWarning, TrainingError
-from leapcde.estimators.calibrate import Evidence, calibrated, judged_by_others, learn_calibration
+from leapcde.estimators.certainty.calibrate import Evidence, calibrated, judged_by_others, learn_calibration
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
@@ -150,7 +150,7 @@ def test_races_that_cannot_be_run(short, monkeypatch):
     with pytest.raises(InputError, match="partial_fit needs a model"):
         LeapRegressor("auto").partial_fit(X, y)
     monkeypatch.setattr(racing, "CANDIDATES", [Candidate("gru", {**SMALL, "learning_rate": 1e30})])
-    monkeypatch.setattr(racing, "baselines_for", lambda task: [])
+    monkeypatch.setattr(racing, "kinds_of", lambda preprocessor: {})
     with pytest.raises(TrainingError, match="no candidate of the race came through"):
         LeapRegressor("auto", epochs=2, training={"clip": None}).fit(X, y)
 

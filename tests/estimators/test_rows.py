@@ -144,7 +144,7 @@ def test_targets_are_padded_and_come_back_in_order(seed):
     np.testing.assert_allclose(target_weights(data), np.repeat(series.weights, series.lengths), rtol=1e-6)
     assert (known(targets(data)) == ~np.isnan(series.target)).all()
     padded = np.asarray(data[0].batch.obs.target)
-    step = np.arange(padded.shape[1]) >= data[0].lengths[:, None]
+    step = np.arange(padded.shape[1]) >= series.lengths[data[0].samples, None]
     assert np.isnan(padded[step]).all()
     error = mean_squared_error(jnp.zeros(padded.shape), jnp.asarray(padded))
     assert error == pytest.approx(float(np.nanmean(padded**2)), rel=1e-4)

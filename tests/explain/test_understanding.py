@@ -16,9 +16,9 @@ from leapcde.data.split import hold_out
 from leapcde.data.windows import windows_at
 from leapcde.datasets import hopper
 from leapcde.errors import InputError, LeapError, LeapWarning
+from leapcde.estimators.certainty.intervals import Conformal
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
-from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.regressor import LeapRegressor
 from leapcde.explain.attribution import attribute
 from leapcde.explain.explanation import MEASURED

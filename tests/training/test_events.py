@@ -18,7 +18,7 @@ from leapcde.baselines.fitted import Baseline, fit_baseline, refit_baseline
 from leapcde.baselines.survival import fit_cox
 from leapcde.datasets.simulated import patients
 from leapcde.errors import InputError
-from leapcde.estimators.calibrate import learn_hazard_calibration
+from leapcde.estimators.certainty.calibrate import learn_hazard_calibration
 from leapcde.nn.losses import hazard_loss
 from leapcde.paths.batch import Recipe
 from leapcde.training.events.bins import Bins, risk

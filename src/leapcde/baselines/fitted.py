@@ -16,7 +16,8 @@ from leapcde.data.series import Series, known_targets
 from leapcde.data.split import folds, strata
 from leapcde.errors import CheckpointError, choose
 from leapcde.files import DAMAGE
-from leapcde.training.fitted import Calibration, Fitted, header_calibration, read_calibration
+from leapcde.training.calibration import Calibration, header_calibration, read_calibration
+from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
 
 FOLDS = 5  # of `cross_fitted`

@@ -58,7 +58,7 @@ def data_fetch(
     """Download a data set from its official address; repeat the command to go on after an interruption."""
     from leapcde.datasets.fetch import fetch
     from leapcde.datasets.registry import find_data_dir, source_of
-    from leapcde.training.progress import watch_bytes
+    from leapcde.training.track.progress import watch_bytes
 
     about = source_of(name).about
     silent = quiet or as_json
@@ -134,7 +134,7 @@ def data_make(
 ) -> None:
     """Simulate a data set; the same seed gives the same bytes."""
     from leapcde.datasets import hopper
-    from leapcde.training.progress import watch_count
+    from leapcde.training.track.progress import watch_count
 
     if name != "mujoco":
         raise InputError(f"cannot make {name!r}; 'mujoco' can be made")

@@ -258,7 +258,7 @@ def tune(
     from leapcde.cli.source import first_load
     from leapcde.datasets.registry import is_name
     from leapcde.estimators.tune import tune as search
-    from leapcde.training.progress import watch_count
+    from leapcde.training.track.progress import watch_count
 
     if is_name(data):
         asked = set_request(data, drop, data_dir, dataset_option)

@@ -13,7 +13,7 @@ from leapcde.data.columns import Columns, columns_of
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.datasets import registry
 from leapcde.errors import InputError
-from leapcde.training.progress import watch_count
+from leapcde.training.track.progress import watch_count
 
 
 def load_data(request: DataRequest) -> Dataset:

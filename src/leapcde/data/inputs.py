@@ -41,9 +41,10 @@ def read(
     series = _series(data, columns or Columns(), with_target)
     if target is None and sample_weight is None and groups is None:
         return check(series) if isinstance(data, Series) else series
+    given = None
     if target is not None:
-        target = list(target) if target_per == "row" and hasattr(target, "__len__") else _flat(target)
-    series = as_series(series, target=target, weights=_plain(sample_weight), target_per=target_per)
+        given = list(target) if target_per == "row" and hasattr(target, "__len__") else _flat(target)
+    series = as_series(series, target=given, weights=_plain(sample_weight), target_per=target_per)
     if target is not None:
         series = replace(series, target_names=tuple(map(str, getattr(target, "columns", ()))))
     return series if groups is None else replace(series, ids=_groups(groups, series))

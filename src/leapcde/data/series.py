@@ -192,9 +192,11 @@ def check_and_raise(series: Series, problems: Problems, what: str, row_name: Cal
 
 def _is_sound(part: Series) -> bool:
     """Whether nothing is wrong with the rows of a part."""
+    if not np.isfinite(part.times).all() or np.isinf(part.values).any():
+        return False
     later = np.diff(part.times) > 0
     later[part.offsets[1:-1] - 1] = True
-    return bool(later.all() and np.isfinite(part.times).all() and not np.isinf(part.values).any())
+    return bool(later.all())
 
 
 def _check_rows(series: Series, problems: Problems, row_name: Callable[[int], str] | None) -> None:

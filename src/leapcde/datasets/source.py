@@ -94,6 +94,7 @@ class Source:
     - `checks`: what `leapcde data check` looks at beside the published numbers.
     - `more`: metrics of class probabilities that only this data has; see `Dataset`.
 
+    >>> import numpy as np
     >>> from leapcde.data.read import as_series
     >>> read = lambda data_dir, options: Read(as_series(np.ones((40, 5, 1)), target=np.arange(40) % 2), {})
     >>> len(Source("ones", "classification", read).load(Path("data"), 0.0, "times", {}).train)

@@ -14,7 +14,8 @@ from leapcde.baselines.fitted import Baseline
 from leapcde.data.series import Series
 from leapcde.errors import CheckpointError, InputError
 from leapcde.files import DAMAGE
-from leapcde.training.fitted import Calibration, Fitted, FittedModel, header_calibration, read_calibration
+from leapcde.training.calibration import Calibration, header_calibration, read_calibration
+from leapcde.training.fitted import Fitted, FittedModel
 from leapcde.training.metrics import sigmoid, softmax
 from leapcde.training.preprocess import Preprocessor
 

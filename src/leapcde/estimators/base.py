@@ -1,8 +1,7 @@
 """What the estimators share: the scikit-learn contract, from data as people have it to a trained `FittedModel`.
 
-An estimator stores its parameters, reads data into a `Series`, takes settings from the data's shape where none are
-given, and has the one trainer train them (`training/fitted.py`). What it learned is its `fitted_`. The command line
-does nothing else: it makes an estimator and calls `fit`.
+An estimator reads data into a `Series`, takes settings from its shape where none are given, and has the one trainer train
+them (`training/fitted.py`). What it learned is its `fitted_`. The command line makes an estimator and calls `fit`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from leapcde.data.series import Series, counting
 from leapcde.data.split import Divided, hold_out, hold_out_groups
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import InputError, LeapWarning, meant
-from leapcde.estimators.intervals import Conformal
+from leapcde.estimators.certainty.intervals import Conformal
 from leapcde.estimators.rows import by_sample, check_per, row_options
 from leapcde.estimators.several.members import Start, fresh_members, known_members, seed_of, train_members
 from leapcde.estimators.several.race import needs_name, race
@@ -79,8 +78,6 @@ class Estimator(LooksInside, BaseEstimator):
     fitted_: Fitted  # what was learned, once trained
     race_: list[dict[str, Any]]  # of model "auto": a row for each candidate
     conformal_: Conformal | None
-
-    # Fitting ------------------------------------------------------------------------------------------------------
 
     def fit(
         self,

@@ -16,7 +16,7 @@ from leapcde.data.series import Series
 from leapcde.data.split import hold_out, sample_labels
 from leapcde.errors import InputError, Problems
 from leapcde.estimators.base import Estimator
-from leapcde.estimators.calibrate import ClassSets, Evidence, calibrated, known_shift
+from leapcde.estimators.certainty.calibrate import ClassSets, Evidence, calibrated, known_shift
 from leapcde.estimators.rows import by_sample, known_pairs, known_part, not_of_rows
 from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import Fitted
@@ -221,7 +221,7 @@ class LeapClassifier(Estimator):
         return replace(config, class_weight=_class_weight(self.class_weight, preprocessor.classes))
 
     def _settle(self, config: TrainConfig | None, held: Series | None, said: np.ndarray | None = None) -> np.ndarray | None:
-        """Undo the class weights, and calibrate on what was held out: see `estimators/calibrate.py`."""
+        """Undo the class weights, and calibrate on what was held out: see `estimators/certainty/calibrate.py`."""
         scores, self.sets_ = said, None
         if scores is None:
             self.fitted_, scores = calibrated(self.fitted_, held, None if config is None else self._known_shift(config))

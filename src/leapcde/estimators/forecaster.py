@@ -30,7 +30,7 @@ from leapcde.data.windows import (
 )
 from leapcde.errors import InputError, choose
 from leapcde.estimators.base import Estimator
-from leapcde.estimators.intervals import roughness
+from leapcde.estimators.certainty.intervals import roughness
 from leapcde.training.config import TrainConfig
 from leapcde.training.preprocess import Preprocessor
 

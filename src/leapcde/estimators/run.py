@@ -26,9 +26,9 @@ from leapcde.data.dates import told_time
 from leapcde.data.series import Series, join
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
+from leapcde.estimators.certainty.growth import told_growth
+from leapcde.estimators.certainty.intervals import Conformal
 from leapcde.estimators.export.card import card_text
-from leapcde.estimators.growth import told_growth
-from leapcde.estimators.intervals import Conformal
 from leapcde.estimators.load import load
 from leapcde.estimators.rows import known_part
 from leapcde.estimators.several.final import refit

@@ -16,7 +16,7 @@ from leapcde.data.series import Series
 from leapcde.data.split import hold_out
 from leapcde.errors import InputError, LeapWarning
 from leapcde.estimators.base import Estimator
-from leapcde.estimators.calibrate import calibrated_hazards
+from leapcde.estimators.certainty.calibrate import calibrated_hazards
 from leapcde.training.config import TrainConfig
 from leapcde.training.events.bins import Bins
 from leapcde.training.events.metrics import concordance
@@ -212,7 +212,7 @@ class LeapSurvival(Estimator):
         return hold_out(series, share, labels=np.asarray(series.target)[:, 0], seed=seed)
 
     def _settle(self, config: TrainConfig | None, held: Series | None, said: np.ndarray | None = None) -> np.ndarray | None:
-        """Calibrate on what was held out: see `estimators/calibrate.py`."""
+        """Calibrate on what was held out: see `estimators/certainty/calibrate.py`."""
         self.fitted_ = calibrated_hazards(self.fitted_, held, members=config is None)
         return None
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from leapcde.data.series import Series
-from leapcde.training.fitted import Calibration, Fitted
+from leapcde.training.calibration import Calibration
+from leapcde.training.fitted import Fitted
 from leapcde.training.history import History
 
 NAMES = 8  # channels that are named; of more, their number is told

@@ -13,7 +13,7 @@ from leapcde.models.base import Model
 from leapcde.models.registry import count_parameters, options_of
 from leapcde.paths.interpolation import interpolation_of
 from leapcde.training.config import TrainConfig
-from leapcde.training.progress import note
+from leapcde.training.track.progress import note
 
 FEW = 500  # samples, of which so few steps are made that each may be longer
 PENALTY = 0.003  # of classifiers, which overfit without one (decision 9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,27 +22,13 @@ from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Recipe
 from leapcde.paths.ragged import Bucket
+from leapcde.training.calibration import Calibration, header_calibration, read_calibration
 from leapcde.training.config import TrainConfig
 from leapcde.training.events.metrics import integrated_brier
 from leapcde.training.loop import Trained, fit
 from leapcde.training.metrics import frequencies, main_metric, measure, softmax
 from leapcde.training.predict import FEW, ROUND_TO, answer, checked, predict
 from leapcde.training.preprocess import Preprocessor, check_finite, warn_far, warn_unseen
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Class scores of a model -> scores whose softmax says how often each class is the true one; of labels, whose sigmoid.
-
-    >>> Calibration(2.0, (0.0, 1.0))(np.array([[0.0, 4.0]])).tolist()
-    [[0.0, 3.0]]
-    """
-
-    temperature: float | tuple[float, ...] = 1.0  # of labels, one for each
-    bias: tuple[float, ...] = (0.0,)  # of each class or label, or one for all
-
-    def __call__(self, scores: np.ndarray) -> np.ndarray:
-        return scores.astype(np.float64) / np.array(self.temperature) + np.array(self.bias)
 
 
 class Fitted(ABC):
@@ -183,24 +169,6 @@ class Fitted(ABC):
     def save(self, path: Path | str, *, about: dict[str, Any] | None = None, arrays: dict[str, Any] | None = None) -> None:
         """Write one safetensors file. `about` and `arrays` are what an owner of the model wants to find there again."""
         save_file(Path(path), "model", {**self.trees(), **(arrays or {})}, {**(about or {}), **self.header()})
-
-
-def header_calibration(calibration: Calibration | None) -> dict[str, Any]:
-    """What a file says about a calibration; nothing if there is none."""
-    return {} if calibration is None else {"calibration": asdict(calibration)}
-
-
-def read_calibration(about: dict[str, Any], classes: int) -> Calibration | None:
-    """The other way round; files from before there was one hold none. One that no data could have taught is refused."""
-    kept = about.get("calibration")
-    if kept is None:
-        return None
-    temperature = np.atleast_1d(np.asarray(kept["temperature"], float))  # of labels, one of each
-    bias = tuple(map(float, kept["bias"]))
-    sound = ((temperature > 0) & (temperature < np.inf)).all() and np.isfinite(bias).all()
-    if not sound or len(bias) not in (1, classes) or len(temperature) not in (1, classes):
-        raise InputError(f"a calibration with the temperature {kept['temperature']} and {len(bias)} biases")
-    return Calibration(tuple(temperature.tolist()) if isinstance(kept["temperature"], list) else float(temperature[0]), bias)
 
 
 @dataclass(frozen=True)

@@ -173,8 +173,8 @@ def class_weights(task: str, train: list[Bucket], config: TrainConfig):
 def label_weights(labels: np.ndarray, each: np.ndarray | None = None) -> np.ndarray:
     """How much a 1 of each label counts, so that all of them count as much as its 0s; 1 where it has one value only.
 
-    >>> label_weights(np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 1.0]])).tolist()
-    [2.0, 1.0]
+    >>> label_weights(np.array([[0.0, 1.0], [1.0, 1.0]])).tolist()
+    [1.0, 1.0]
     """
     share = np.average(labels, axis=0, weights=each)
     return np.where((share > 0) & (share < 1), (1 - share) / np.where(share > 0, share, 1.0), 1.0)

@@ -33,7 +33,7 @@ from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import FittedModel
 from leapcde.training.loop import Trained, fit
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import watch_training
+from leapcde.training.track.progress import watch_training
 
 MODEL = "leap+"  # whose path it is
 WITHIN = 0.68  # of hidden observations lie so near: a spread, as the deviation of a normal distribution

@@ -19,7 +19,7 @@ from leapcde.training.config import TrainConfig
 from leapcde.training.fitted import Fitted, FittedModel, train_further
 from leapcde.training.history import History
 from leapcde.training.loop import Trained
-from leapcde.training.progress import watch_training
+from leapcde.training.track.progress import watch_training
 
 MOST = 1000  # members; with more, somebody's number slipped
 Start = tuple[FittedModel, TrainConfig]  # from where, and how, a member is trained

@@ -35,8 +35,8 @@ from leapcde.training.defaults import told
 from leapcde.training.devices import meet_others
 from leapcde.training.fitted import Fitted
 from leapcde.training.preprocess import Preprocessor
-from leapcde.training.progress import note
 from leapcde.training.track.callbacks import Callbacks
+from leapcde.training.track.progress import note
 
 if TYPE_CHECKING:
     from leapcde.estimators.base import Estimator

@@ -8,7 +8,7 @@ import numpy as np
 
 from leapcde.data.dataset import Dataset
 from leapcde.data.series import Series
-from leapcde.estimators.intervals import roughness
+from leapcde.estimators.certainty.intervals import roughness
 from leapcde.training.preprocess import Preprocessor
 
 BLOCKS, FEWEST = 30, 12  # neighbouring windows whose mean is one point; how many of these tell of a trend

@@ -21,8 +21,9 @@ from leapcde.data.series import Series
 from leapcde.data.split import folds, strata
 from leapcde.ensemble.fitted import FittedEnsemble
 from leapcde.errors import InputError
+from leapcde.training.calibration import Calibration
 from leapcde.training.events.metrics import losses
-from leapcde.training.fitted import Calibration, Fitted
+from leapcde.training.fitted import Fitted
 
 FOLDS = 5  # parts of the held-out samples, each judged with a calibration of the others
 SPREAD = 0.5  # how far log temperature and shifts may easily lie from where they start; matters where data is scarce

@@ -1,0 +1,1 @@
+"""How sure answers are: calibrated probabilities, sets, intervals, and errors that grow."""
