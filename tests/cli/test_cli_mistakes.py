@@ -135,7 +135,7 @@ OPTIONS = {
     "schedule": (["--target", "label", "--schedule", "step"], ("no schedule 'step'", "cosine")),
     "noise": (["--target", "label", "--noise", "-1"], ("noise -1", "not negative")),
     "epochs": (["--target", "label", "--epochs", "0"], ("epochs 0", "positive")),
-    "task": (["--target", "label", "--task", "ranking"], ("no task 'ranking'", "classification, regression")),
+    "task": (["--target", "label", "--task", "ranking"], ("no task 'ranking'", "classification, labels, regression, survival")),
     "words as numbers": (["--target", "label", "--task", "regression"], ("regression needs numbers", "classification")),
     "horizon": (["--horizon", "500"], ("too short for a horizon of 500",)),
     "window": (["--horizon", "3", "--window", "500"], ("no sequence is long enough", "the longest has 20")),

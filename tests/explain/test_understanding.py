@@ -245,7 +245,7 @@ BAD_FITS = {
     "one class": (GOOD, [1] * 8, "at least two classes"),
     "a missing label": (GOOD, ["a", None] * 4, "every sample needs one"),
     "numbers as labels": (GOOD, np.linspace(0, 1, 8) + 0.01, "Unknown label type: continuous"),
-    "labels in a matrix": (GOOD, np.ones((8, 3)), "Unknown label type"),
+    "labels in a matrix": (GOOD, np.ones((8, 3)), "labels that cannot be learned"),
     "values too large to square": (GOOD * 1e200, LABELS, "too large"),
 }
 
