@@ -112,6 +112,7 @@ def processes(folder, count: int) -> list[dict]:
     return [json.loads(process.communicate()[0]) for process in started]
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_less_and_says_the_same(tmp_path):
     """And importing alone changes nothing."""
     (first,), (second,) = processes(tmp_path, 1), processes(tmp_path, 1)

@@ -69,6 +69,7 @@ def test_the_page_runs_as_printed(outside):
         registry.load("pulses", samples="many")
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_on_what_a_package_offers(outside):
     install(outside)
     listed = {row["name"]: row for row in command(outside, "data", "list")["datasets"]}

@@ -36,7 +36,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:never observed")  # the hard sam
 SMALL = {"hidden": 12, "width": 16, "latent": 24, "f_width": 16, "decoder_steps": 8, "attention_width": 8, "layer_width": 16}
 PAPER = ("rnn", "lstm", "gru", "gru-dt", "gru-d", "gru-ode", "ode-rnn", "latent-ode", "augmented-ode", "ace-node")
 # LEAP but for its penalty: the same programs again, so it is asked in the slow tests.
-SLOW = {"leap:restart", "ages+latent-ode", "ages+ace-node", "ages+leap"}  # the same programs as others, and a layer
+# The same programs as others, and a layer: asked in the slow tests.
+SLOW = {name for name in MODELS if name.startswith(("layers+", "ages+"))} - {"layers+gru-ode", "ages+gru"} | {"leap:restart"}
 ALL = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MODELS]
 
 LONG = ("leap+", "leap", "ncde", "gru-d", "ode-rnn")  # one of each way to go along a series; the others in the slow tests

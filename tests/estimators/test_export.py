@@ -6,9 +6,9 @@ import json
 import re
 import subprocess
 import sys
-import warnings
 import threading
 import urllib.request
+import warnings
 
 import jax
 import jax.numpy as jnp

@@ -217,8 +217,9 @@ def test_calm_stretches_in_words():
 
 def stub(task: str):
     """Answers as a trained model would; of a type that promises no less."""
-    fitted, spec = create_autospec(FittedModel, instance=True), SimpleNamespace(each_row=False)
-    fitted.preprocessor, fitted.model = SimpleNamespace(task=task, spec=spec), SimpleNamespace(learned_path=None)
+    fitted, even = create_autospec(FittedModel, instance=True), lambda raw: np.full(raw.shape, 1 / raw.shape[1])
+    about = SimpleNamespace(task=task, spec=SimpleNamespace(each_row=False), probability=even)
+    fitted.preprocessor, fitted.model = about, SimpleNamespace(learned_path=None)
     fitted.new_outputs.side_effect = lambda series: np.zeros((len(series), 2))
     fitted.path.side_effect = lambda series: {key: np.stack([array] * len(series)) for key, array in found().items()}
     fitted.predict.side_effect = lambda series: np.array([NASTY] * len(series))

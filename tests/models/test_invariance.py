@@ -26,9 +26,10 @@ from leapcde.training.predict import predict
 from leapcde.training.preprocess import Preprocessor
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
-# LEAP but for its penalty: the same programs again, so it is asked in the slow tests.
+# LEAP but for its penalty, Latent-ODE but for its size, and the GRU with other gates: asked in the slow tests.
+SAME = {"leap:restart", "augmented-ode", "rnn", "lstm"}
 NAMES = [name for name in MODELS if not name.startswith(("layers+", "ages+"))]
-ALL = [pytest.param(name, marks=pytest.mark.slow) if name == "leap:restart" else name for name in NAMES]
+ALL = [pytest.param(name, marks=pytest.mark.slow) if name in SAME else name for name in NAMES]
 FEW = ("leap+", "leap", "gru-d")  # of each kind of cost one
 
 

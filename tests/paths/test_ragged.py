@@ -73,7 +73,7 @@ def test_an_epoch_is_its_plan_in_calls_of_one_shape(monkeypatch):
     ("model", "options", "settings"),
     [
         ("ncde", {"hidden": 4, "width": 4}, {"class_weight": "balanced"}),
-        ("leap+", {"hidden": 4, "knots": 0}, {"hide": 0.3, "noise": 0.1, "ema": 0.9}),
+        pytest.param("leap+", {"hidden": 4, "knots": 0}, {"hide": 0.3, "noise": 0.1, "ema": 0.9}, marks=pytest.mark.slow),
     ],
 )
 def test_training_elsewhere_is_training_on_the_device_bit_for_bit(monkeypatch, tmp_path, model, options, settings):

@@ -98,6 +98,7 @@ def trained_weights() -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(fitted.model, eqx.is_inexact_array))]
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_gradient_and_the_weights_of_one(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

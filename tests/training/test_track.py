@@ -16,9 +16,8 @@ from leapcde.errors import InputError, MissingDependencyError
 from leapcde.estimators.classifier import LeapClassifier
 from leapcde.estimators.forecaster import LeapForecaster
 from leapcde.estimators.regressor import LeapRegressor
-from leapcde.training import progress
 from leapcde.training.fitted import FittedModel
-from leapcde.training.track import Callback, MLflow, TensorBoard
+from leapcde.training.track import Callback, MLflow, TensorBoard, progress
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(24, 6, 2)), np.arange(24.0)

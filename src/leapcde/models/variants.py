@@ -205,7 +205,7 @@ def put_around(kind: type[Model], prefix: str, of: str, own: list[Any], summary:
         summary=summary.format(of),
         reference=reference,
         tags=info.tags,
-        fixed={"of": of},
+        fixed={**info.fixed, "of": of},
         variant=True,
         revision=info.revision,
     )(kind)
