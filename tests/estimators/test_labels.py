@@ -17,6 +17,8 @@ from leapcde.baselines import tabular
 from leapcde.baselines.fitted import fit_baseline, refit_baseline
 from leapcde.baselines.summary import features
 from leapcde.baselines.tabular import learn_scale, scaled
+from leapcde.data.dataset import Dataset
+from leapcde.data.drop import without_empty_rows
 from leapcde.data.read import as_series
 from leapcde.data.split import folds, rarest
 from leapcde.ensemble.fitted import mix
@@ -24,6 +26,7 @@ from leapcde.ensemble.weigh import losses
 from leapcde.errors import InputError
 from leapcde.estimators.certainty.calibrate import Evidence, judged_by_others, learn_calibration, learn_from
 from leapcde.estimators.classifier import LeapClassifier
+from leapcde.estimators.run import told_seen
 from leapcde.estimators.several import race as racing
 from leapcde.estimators.several.race import Candidate
 from leapcde.nn.losses import label_entropy
@@ -190,3 +193,15 @@ def test_a_file_of_labels_from_race_to_prediction(tmp_path, monkeypatch):
     new = pd.DataFrame(fresh.values, columns=["a", "b", "c"]).assign(id=fresh.owner, t=fresh.times)
     new.assign(**dict(zip(NAMES, truth[fresh.owner].T, strict=True))).to_csv("new.csv", index=False)
     assert command("evaluate", "run", "new.csv", "--json").json["seen"] is None
+
+
+def test_samples_are_known_again_also_with_rows_that_say_nothing():
+    """What was split has no empty rows; the file that it came from does."""
+    values = np.random.default_rng(0).normal(size=(6, 5, 2))
+    values[:, 2] = np.nan
+    whole = as_series(values, target=np.arange(6) % 2)
+    split = without_empty_rows(whole)
+    parts = [split.take([0, 1, 2]), split.take([3]), split.take([4, 5])]
+    said = told_seen(whole, Dataset("a file", "classification", *parts))
+    assert said.startswith("3 of 6 samples trained the model and 1 chose its weights")
+    assert told_seen(as_series(values + 1.0), Dataset("a file", "classification", *parts)) == ""

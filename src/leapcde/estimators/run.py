@@ -23,6 +23,7 @@ from leapcde import RACE, __version__
 from leapcde.baselines.fitted import fit_baselines, kinds_of
 from leapcde.data.dataset import DataRequest, Dataset
 from leapcde.data.dates import told_time
+from leapcde.data.drop import without_empty_rows
 from leapcde.data.series import Series, join
 from leapcde.errors import CheckpointError, InputError
 from leapcde.estimators.base import Estimator
@@ -207,7 +208,8 @@ def told_seen(series: Series, data: Dataset, *, final: bool = False) -> str:
 
 
 def _contents(series: Series) -> list[bytes]:
-    """Each sample as bytes, by which it is known again."""
+    """Each sample as bytes, by which it is known again: without rows that say nothing, of which data that was split has none."""
+    series = without_empty_rows(series)
     samples = (series.sample(i) for i in range(len(series)))
     return [np.asarray(times - times[0], float).tobytes() + np.asarray(rows, float).tobytes() for times, rows in samples]
 
