@@ -208,7 +208,7 @@ def told_seen(series: Series, data: Dataset, *, final: bool = False) -> str:
 
 
 def _contents(series: Series) -> list[bytes]:
-    """Each sample as bytes, by which it is known again: without rows that say nothing, of which data that was split has none."""
+    """Each sample as bytes, by which it is known again: without rows that say nothing, which splitting leaves out."""
     series = without_empty_rows(series)
     samples = (series.sample(i) for i in range(len(series)))
     return [np.asarray(times - times[0], float).tobytes() + np.asarray(rows, float).tobytes() for times, rows in samples]
