@@ -135,7 +135,7 @@ def test_readme_python_example_runs_as_printed(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_readme_example_on_bundled_data_prints_what_it_says(capsys):
     """Up to what another processor rounds otherwise."""
-    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.S).groups()
+    code, printed = re.search(r"```python\n(.*?)```\n```\n(.*?)```", README, re.S).groups()
     exec(code, {})
     found, said = (float(text.split(" times")[0]) for text in (capsys.readouterr().out, printed))
     assert found == pytest.approx(said, abs=0.03)

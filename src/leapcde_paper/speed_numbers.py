@@ -71,8 +71,10 @@ def speed() -> str:
     for row in steps:
         if not row["peer"].startswith("ours"):
             found.setdefault(row["peer"], []).append(row["ratio"])
-    parts = [f"{min(ratios):.1f} to {max(ratios):.1f} times that of ours in {peer}" for peer, ratios in found.items()]
-    return f"A training step of the same model takes {', '.join(parts)} ([how it was measured](docs/speed.md)).\n"
+    parts = [f"{peer} {min(ratios):.1f} to {max(ratios):.1f} ×" for peer, ratios in found.items()]
+    return (
+        f"A training step of the same model takes longer elsewhere, on one thread: {'; '.join(parts)} ([how](docs/speed.md)).\n"
+    )
 
 
 def bench_all() -> str:
