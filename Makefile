@@ -52,6 +52,7 @@ numbers: .venv/.dev ## write the records of results/ into README, docs and the r
 	$(BIN)/python -m leapcde_paper.docs_numbers
 	$(BIN)/python -m leapcde_paper.figures.readme_picture
 	$(BIN)/python -m leapcde_paper.figures.time_picture
+	$(BIN)/python -m leapcde_paper.figures.summary_picture
 	$(BIN)/leapcde report results/standard --out docs/results.md
 	$(BIN)/leapcde report results/standard
 

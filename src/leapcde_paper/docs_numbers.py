@@ -22,7 +22,7 @@ from leapcde_paper.tune import best_trial, by_model, read_trials, worst_trial
 
 ROOT = Path(__file__).parents[2]  # this is of use in the source tree only
 STANDARD = ROOT / "results" / "standard"
-PAGES = ("README.md", "docs/findings.md", "docs/reproduce.md", "docs/speed.md")
+PAGES = ("README.md", "docs/findings.md", "docs/measurements.md", "docs/reproduce.md", "docs/speed.md")
 RATES = ["0 %", "30 %", "50 %", "70 %"]
 PLUS_LABEL = "LEAP+ (ours)"
 MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
@@ -57,6 +57,11 @@ def characters() -> str:
 
 def _columns(study: str) -> list[dict[str, Any]]:
     return table(preset(study, "standard"), by_key(read_all(STANDARD)))["columns"]
+
+
+def column_of(study: str, label: str) -> dict[str, Any]:
+    """One column of a table, from the records."""
+    return next(column for column in _columns(study) if column["label"] == label)
 
 
 def _ranked(columns: list[dict[str, Any]], labels: list[str], by: int = 0) -> str:
@@ -101,8 +106,11 @@ def simulations() -> str:
 
 
 def words() -> str:
-    """Speech Commands, each model as it was trained better, and with both trainings."""
-    return _ranked([*_columns("speech"), *_columns("noise")], ["test accuracy", "with noise", "without noise"])
+    """Speech Commands: 5,000 clips and the paper's words, each model as it was trained better; and both trainings."""
+    other, papers = _columns("speech")
+    again = {row: cell and {**cell, "paper": None} for row, cell in papers["cells"].items()}  # its figure is printed once
+    columns = [other, {**papers, "cells": again}, *_columns("noise")]
+    return _ranked(columns, ["5,000 clips", paper.PAPER_WORDS, "with noise", "without noise"])
 
 
 def patients() -> str:
@@ -202,7 +210,7 @@ OVERVIEW = {  # title: table, its column
 
 def overview() -> str:
     """Every model on every data set, in the paper's order; the best of a column in bold, below them the paper's LEAP."""
-    columns = [next(c for c in _columns(study) if c["label"] == label) for study, label in OVERVIEW.values()]
+    columns = [column_of(study, label) for study, label in OVERVIEW.values()]
     lines = _scores("model", dict(zip(OVERVIEW, columns, strict=True)))
     figures = [paper.cell(study, "LEAP", label) for study, label in OVERVIEW.values()]
     lines.append(f"| the paper's LEAP | {' | '.join(f'{one[0]:.3f}' if one else '' for one in figures)} |")
@@ -214,7 +222,7 @@ def front() -> str:
     lines = ["| data | the paper's LEAP | LEAP | best other of the paper's | best without a network | **LEAP+** |"]
     lines.append("|---|---:|---:|---:|---:|---:|")
     for title, (study, label) in OVERVIEW.items():
-        column = next(c for c in _columns(study) if c["label"] == label)
+        column = column_of(study, label)
         lower, printed = column["metric"] in ("mse", "mse_units"), paper.cell(study, "LEAP", label)
         cells = {row: cell for row, cell in column["cells"].items() if cell and cell["scores"]}
         best = lambda rows: min(rows, key=lambda row: cells[row]["mean"] * (1 if lower else -1), default=None)  # noqa: B023

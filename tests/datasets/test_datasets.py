@@ -23,6 +23,7 @@ from leapcde.datasets import registry as datasets
 from leapcde.errors import InputError, LeapWarning
 from leapcde.paths.batch import Recipe
 from leapcde.training.preprocess import Preprocessor
+from leapcde_paper.studies import OTHER_WORDS
 
 HEAD = "@dimensions 2\n@classLabel true a b\n@data\n"
 REAL = ("character-trajectories", "speech-commands", "sepsis", "mujoco-as-run", "hopper")
@@ -49,9 +50,8 @@ def loaded() -> dict:
 @pytest.fixture(params=REAL)
 def real(request, data_dir, loaded):
     if request.param not in loaded:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeapWarning)  # other words than the paper's
-            loaded[request.param] = datasets.load(request.param, data_dir=data_dir, drop_rate=0.3)
+        words = OTHER_WORDS if request.param == "speech-commands" else {}  # the smaller file
+        loaded[request.param] = datasets.load(request.param, data_dir=data_dir, drop_rate=0.3, **words)
     return loaded[request.param]
 
 

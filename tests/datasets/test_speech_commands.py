@@ -14,6 +14,7 @@ from leapcde.data.series import Series
 from leapcde.datasets import registry as datasets
 from leapcde.datasets import speech_commands as speech
 from leapcde.errors import InputError, LeapWarning
+from leapcde_paper.studies import OTHER_WORDS
 
 RNG = np.random.default_rng(0)
 ALL = speech.Options(words="all")
@@ -99,14 +100,57 @@ def test_coefficients_against_a_slow_oracle(real, data_dir):
 
 
 def test_default_words_and_sources_on_the_real_files(data_dir):
-    with pytest.warns(LeapWarning, match="lacks some of the paper's ten words"):
-        data = datasets.load("speech-commands", data_dir=data_dir)
-    assert data.options["file"] == "mfcc_10words_500each.npz" and data.options["words"][0] == "down"
-    assert [len(part) for part in data.parts.values()] == [3500, 750, 750]
-    with pytest.raises(InputError, match=r"no clips of 'yes'; there are: down, eight"):
-        datasets.load("speech-commands", data_dir=data_dir, words="paper")
+    """Of several files the first with all words asked for is read; by default these are the paper's ten."""
+    file = lambda **options: speech.files(Path(data_dir), speech.Options(**options))[0].name
+    assert file() == file(words="paper") == "mfcc_paper_words_1980each.npz"
+    assert file(source="wav") == "wavs_paper_words_50each.tar.gz"
+    assert file(words="all") == file(words="left, zero") == "mfcc_10words_500each.npz"
+    other = datasets.load("speech-commands", data_dir=data_dir, **OTHER_WORDS)
+    assert other.options["file"] == "mfcc_10words_500each.npz" and [len(part) for part in other.parts.values()] == [
+        3500,
+        750,
+        750,
+    ]
     three = datasets.load("speech-commands", data_dir=data_dir, words="left, go,down", source="wav")
     assert three.options["words"] == ["left", "go", "down"] and set(three.train.target) == {"left", "go", "down"}
+
+
+def test_the_paper_words_from_wavs(data_dir):
+    found = speech.read(Path(data_dir), speech.Options(source="wav"))
+    words, count = np.unique(np.asarray(found.series.target), return_counts=True)
+    assert set(words) == set(speech.PAPER) and set(count) == {50} and found.notes["words"] == list(speech.PAPER)
+
+
+@pytest.mark.slow
+def test_the_paper_words_as_coefficients(data_dir):
+    """19,800 clips, no speaker on two sides if asked for, and the wavs that are there give the same numbers."""
+    apart = datasets.load("speech-commands", data_dir=data_dir, split="speaker")
+    assert sum(map(len, apart.parts.values())) == 19_800 and apart.options["words"] == list(speech.PAPER)
+    speakers = [set(part.ids.tolist()) for part in apart.parts.values()]
+    assert not speakers[0] & speakers[1] and not speakers[0] & speakers[2] and not speakers[1] & speakers[2]
+    ((_, fits, detail),) = speech.checks(Path(data_dir), speech.Options())
+    assert fits and detail.startswith("500 clips are in both")
+
+
+def test_where_no_file_has_the_paper_words_all_are_taken_and_said(tmp_path):
+    home = tmp_path / "speech_commands"
+    home.mkdir()
+    np.savez(home / "mfcc_b.npz", **arrays())
+    with pytest.warns(LeapWarning, match="lacks some of the paper's ten words; taken instead: a, b"):
+        speech.read(tmp_path, speech.Options())
+    with pytest.raises(InputError, match="no clips of 'yes'; there are: a, b"):
+        speech.read(tmp_path, speech.Options(words="paper"))
+
+
+def test_a_damaged_file_beside_a_good_one(tmp_path):
+    """Who asks for words that the good file has gets them; who asks for none in particular is told of the damage."""
+    home = tmp_path / "speech_commands"
+    home.mkdir()
+    np.savez(home / "mfcc_b.npz", **arrays())
+    (home / "mfcc_a.npz").write_bytes(b"no archive")
+    assert len(speech.read(tmp_path, speech.Options(words="a,b")).series) == 4
+    with pytest.raises(InputError, match=r"mfcc_a\.npz"):
+        speech.read(tmp_path, ALL)
 
 
 def test_speaker_split_keeps_every_speaker_on_one_side(data_dir):

@@ -14,12 +14,12 @@ import numpy as np
 from leapcde.errors import need
 from leapcde.files import write_text
 from leapcde_paper.figures.readme_picture import as_svg
-from leapcde_paper.paper_numbers import LABELS
+from leapcde_paper.paper_numbers import LABELS, SPEECH
 from leapcde_paper.run.records import Record, read_all
 from leapcde_paper.studies import BASELINES, PLUS, preset
 from leapcde_paper.tables.table import by_key, of_settings, score
 
-PANELS = {"Character Trajectories, 30 % dropped": ("character", "30 %"), "Speech Commands": ("speech", None)}
+PANELS = {"Character Trajectories, 30 % dropped": ("character", "30 %"), "Speech Commands": ("speech", SPEECH)}
 SHOWN = {*LABELS.values(), PLUS.label, BASELINES["minirocket"]}
 COLOURS = {PLUS.label: "#2563eb", "LEAP": "#0f766e", BASELINES["minirocket"]: "#b45309"}
 NOTE = "Seconds are processor time of the machines that made the records (results/standard), compilation included."
@@ -50,7 +50,7 @@ def points(folder: Path) -> dict[str, dict[str, Point]]:
     records, found = by_key(read_all(folder)), {}
     for title, (study, column) in PANELS.items():
         there = of_settings(preset(study, "standard"), records)
-        mine = {row: some for (row, label), some in there.items() if column in (None, label) and row in SHOWN and some}
+        mine = {row: some for (row, label), some in there.items() if label == column and row in SHOWN and some}
         mean = lambda numbers: float(np.mean(list(numbers)))
         found[title] = {row: Point(mean(map(seconds_of, some)), mean(map(score, some))) for row, some in mine.items()}
     return found

@@ -1,0 +1,72 @@
+"""All models on all data sets in one picture: how many times LEAP+'s error each makes. Writes docs/summary.svg."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from leapcde.errors import need
+from leapcde.files import write_text
+from leapcde_paper.docs_numbers import OVERVIEW, ROOT, column_of
+from leapcde_paper.figures.readme_picture import as_svg
+from leapcde_paper.studies import BASELINES, PLUS
+
+COLOURS = {PLUS.label: "#2563eb", "LEAP": "#0f766e"}
+SIMPLE, OTHER = "#b45309", "#9ca3af"
+KINDS = {
+    "LEAP+": ("o", COLOURS[PLUS.label]),
+    "LEAP, the paper's": ("o", COLOURS["LEAP"]),
+    "twelve other networks": ("o", OTHER),
+    "no network": ("D", SIMPLE),
+}
+NOTE = "Error: the share of wrong answers (of wrongly ordered pairs on Sepsis), or the mean squared error. Means over seeds."
+
+
+def errors() -> dict[str, dict[str, float]]:
+    """By data set and row: test error in units of LEAP+'s."""
+    found = {}
+    for title, (study, label) in OVERVIEW.items():
+        column = column_of(study, label)
+        means = {row: cell["mean"] for row, cell in column["cells"].items() if cell and cell["scores"]}
+        if column["metric"] not in ("mse", "mse_units"):
+            means = {row: 1 - mean for row, mean in means.items()}
+        found[title.rsplit(",", 1)[0]] = {row: error / means[PLUS.label] for row, error in means.items()}
+    return found
+
+
+def draw(found: dict[str, dict[str, float]]) -> Any:
+    """A Matplotlib figure, a line for each data set; the best network and the best of what is none have their names."""
+    made = need("matplotlib.figure", "plot").Figure(figsize=(9.0, 3.4), layout="constrained")
+    axis = made.add_subplot()
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    for y, mine in enumerate(reversed(found.values())):
+        axis.axhline(y, color="#e5e7eb", lw=1, zorder=0)
+        for row, error in mine.items():
+            colour = SIMPLE if row in BASELINES.values() else COLOURS.get(row, OTHER)
+            axis.plot(error, y, "D" if row in BASELINES.values() else "o", color=colour, ms=8 if row == PLUS.label else 5)
+        _name_the_best(axis, mine, y)
+    axis.axvline(1, color=COLOURS[PLUS.label], lw=1, ls=":", zorder=0)
+    axis.set_xscale("log")
+    axis.set_xlim(right=30)
+    axis.set_xticks([0.5, 1, 2, 5, 10, 20], ["½", "1", "2", "5", "10", "20 ×"])
+    axis.set_yticks(range(len(found)), list(reversed(found)))
+    axis.tick_params(left=False, which="both")
+    axis.set_ylim(-0.6, len(found) - 0.6)
+    axis.set_xlabel("test error, in units of LEAP+'s")
+    for label, (mark, colour) in KINDS.items():
+        axis.plot([], [], mark, color=colour, label=label)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False, fontsize=8)
+    made.supxlabel(NOTE, fontsize=7)
+    return made
+
+
+def _name_the_best(axis: Any, mine: dict[str, float], y: int) -> None:
+    simple = {row: error for row, error in mine.items() if row in BASELINES.values()}
+    networks = {row: error for row, error in mine.items() if row not in simple and row != PLUS.label}
+    for rows, above, colour in ((networks, 7, "#374151"), (simple, -13, SIMPLE)):
+        best = min(rows, key=rows.__getitem__)
+        axis.annotate(best, (rows[best], y), xytext=(0, above), textcoords="offset points", fontsize=7, color=colour)
+
+
+if __name__ == "__main__":
+    write_text(Path(ROOT, "docs", "summary.svg"), as_svg(draw(errors())))
