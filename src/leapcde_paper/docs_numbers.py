@@ -17,6 +17,7 @@ from leapcde_paper.run.records import read_all
 from leapcde_paper.speed_numbers import bench, bench_all, bench_single, instead, latency, speed, until
 from leapcde_paper.studies import BASELINES, STUDIES, preset
 from leapcde_paper.tables import render
+from leapcde_paper.tables.summary import MAIN
 from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_settings, score, spread, table
 from leapcde_paper.tune import best_trial, by_model, read_trials, worst_trial
 
@@ -199,20 +200,11 @@ def lengths() -> str:
     return _begun("steps ahead", "output-length")
 
 
-OVERVIEW = {  # title: table, its column
-    "Character Trajectories, 30 % dropped, accuracy": ("character", "30 %"),
-    "Speech Commands, accuracy": ("speech", paper.SPEECH),
-    "Sepsis, AUROC": ("sepsis", paper.SEPSIS),
-    "MuJoCo as run, 30 % dropped, MSE": ("mujoco", "30 %"),
-    "10,000 simulations, 30 % dropped, MSE": ("simulations", "30 %"),
-}
-
-
 def overview() -> str:
     """Every model on every data set, in the paper's order; the best of a column in bold, below them the paper's LEAP."""
-    columns = [column_of(study, label) for study, label in OVERVIEW.values()]
-    lines = _scores("model", dict(zip(OVERVIEW, columns, strict=True)))
-    figures = [paper.cell(study, "LEAP", label) for study, label in OVERVIEW.values()]
+    columns = [column_of(study, label) for study, label in MAIN.values()]
+    lines = _scores("model", dict(zip(MAIN, columns, strict=True)))
+    figures = [paper.cell(study, "LEAP", label) for study, label in MAIN.values()]
     lines.append(f"| the paper's LEAP | {' | '.join(f'{one[0]:.3f}' if one else '' for one in figures)} |")
     return "\n".join(lines) + "\n"
 
@@ -221,7 +213,7 @@ def front() -> str:
     """A row a data set: LEAP as the paper prints it and as we have it, the best of the others, of baselines, and LEAP+."""
     lines = ["| data | the paper's LEAP | LEAP | best other of the paper's | best without a network | **LEAP+** |"]
     lines.append("|---|---:|---:|---:|---:|---:|")
-    for title, (study, label) in OVERVIEW.items():
+    for title, (study, label) in MAIN.items():
         column = column_of(study, label)
         lower, printed = column["metric"] in ("mse", "mse_units"), paper.cell(study, "LEAP", label)
         cells = {row: cell for row, cell in column["cells"].items() if cell and cell["scores"]}

@@ -12,6 +12,7 @@ from test_experiments import _any_score
 from fakes import fake_records
 from leapcde_paper.report.page import page
 from leapcde_paper.studies import STUDIES
+from leapcde_paper.tables.summary import MAIN, relative_errors
 
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 FLAGS += " --disable-component-update --disable-sync"
@@ -35,6 +36,19 @@ def browser(tmp_path):
     made.quit()
 
 
+def test_errors_in_units_of_ours():
+    """Accuracies are turned into errors, errors stay; a data set without ours, or on which it is perfect, is left out."""
+    cells = lambda **means: {row: {"mean": mean, "scores": [mean]} for row, mean in means.items()} | {"not run": {"scores": []}}
+    columns = {
+        "words, accuracy": {"metric": "accuracy", "cells": cells(ours=0.9, a=0.8)},
+        "far, MSE": {"metric": "mse_units", "cells": cells(ours=0.2, a=0.1)},
+        "without, accuracy": {"metric": "accuracy", "cells": cells(a=0.5)},
+        "perfect, accuracy": {"metric": "accuracy", "cells": cells(ours=1.0, a=0.5)},
+    }
+    found = relative_errors(columns, ours="ours")
+    assert found == {"words": pytest.approx({"ours": 1, "a": 2}), "far": {"ours": 1, "a": 0.5}}
+
+
 def test_the_report_works_in_a_browser(tmp_path, browser, monkeypatch):
     monkeypatch.setattr("leapcde_paper.figures.figures.project", lambda rows, small: ("PCA", rows[:, :2]))
     found = fake_records(tmp_path, list(STUDIES), _any_score)
@@ -44,6 +58,12 @@ def test_the_report_works_in_a_browser(tmp_path, browser, monkeypatch):
     browser.get(f"file://{tmp_path / 'report.html'}")
     run = browser.execute_script
     assert run("return document.documentElement.dataset.ready") == "yes"
+
+    # All at a glance comes first, a line for each data set; the grid of t-tests is folded.
+    assert run("return document.querySelector('section').id") == "summary"
+    assert run("return document.querySelectorAll('#summary .line').length") == len(MAIN)
+    assert run("return document.querySelectorAll('#summary .line')[0].querySelectorAll('i.plus').length") == 1
+    assert run("return [...document.querySelectorAll('#tables details')].map(d => d.open)") == [False]
 
     # Sort: a click sorts up, another down, what is missing stays at the end; the keyboard does the same.
     column = "return [...document.querySelectorAll('#tables tbody')[0].rows].map(r => r.cells[1].dataset.value).map(Number)"
@@ -86,4 +106,6 @@ def test_the_report_works_in_a_browser(tmp_path, browser, monkeypatch):
     )
     browser.get(f"file://{tmp_path / 'report.html'}")
     assert run("return document.documentElement.scrollWidth") <= 390
+    first = "const t = document.querySelector('#tables tbody tr'); return t.cells[1].getBoundingClientRect().right"
+    assert run(first) <= 390  # a model's name and one number
     assert browser.get_log("browser") == []

@@ -7,9 +7,11 @@ from typing import Any
 
 from leapcde.errors import need
 from leapcde.files import write_text
-from leapcde_paper.docs_numbers import OVERVIEW, ROOT, column_of
 from leapcde_paper.figures.readme_picture import as_svg
-from leapcde_paper.studies import BASELINES, PLUS
+from leapcde_paper.run.records import read_all
+from leapcde_paper.studies import BASELINES, PLUS, preset
+from leapcde_paper.tables.summary import MAIN, Errors, main_columns, relative_errors
+from leapcde_paper.tables.table import by_key
 
 COLOURS = {PLUS.label: "#2563eb", "LEAP": "#0f766e"}
 SIMPLE, OTHER = "#b45309", "#9ca3af"
@@ -22,19 +24,12 @@ KINDS = {
 NOTE = "Error: the share of wrong answers (of wrongly ordered pairs on Sepsis), or the mean squared error. Means over seeds."
 
 
-def errors() -> dict[str, dict[str, float]]:
-    """By data set and row: test error in units of LEAP+'s."""
-    found = {}
-    for title, (study, label) in OVERVIEW.items():
-        column = column_of(study, label)
-        means = {row: cell["mean"] for row, cell in column["cells"].items() if cell and cell["scores"]}
-        if column["metric"] not in ("mse", "mse_units"):
-            means = {row: 1 - mean for row, mean in means.items()}
-        found[title.rsplit(",", 1)[0]] = {row: error / means[PLUS.label] for row, error in means.items()}
-    return found
+def errors(folder: Path) -> Errors:
+    """From the records of a folder."""
+    return relative_errors(main_columns([preset(study, "standard") for study, _ in MAIN.values()], by_key(read_all(folder))))
 
 
-def draw(found: dict[str, dict[str, float]]) -> Any:
+def draw(found: Errors) -> Any:
     """A Matplotlib figure, a line for each data set; the best network and the best of what is none have their names."""
     made = need("matplotlib.figure", "plot").Figure(figsize=(9.0, 3.4), layout="constrained")
     axis = made.add_subplot()
@@ -69,4 +64,5 @@ def _name_the_best(axis: Any, mine: dict[str, float], y: int) -> None:
 
 
 if __name__ == "__main__":
-    write_text(Path(ROOT, "docs", "summary.svg"), as_svg(draw(errors())))
+    ROOT = Path(__file__).parents[3]
+    write_text(ROOT / "docs" / "summary.svg", as_svg(draw(errors(ROOT / "results" / "standard"))))

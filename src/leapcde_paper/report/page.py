@@ -15,17 +15,20 @@ from leapcde.explain import html as report
 from leapcde.files import json_text, write_text
 from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures.figures import figure
+from leapcde_paper.report.summary import summary
 from leapcde_paper.reproduce import experiments_of, grid_of, read_found
 from leapcde_paper.run import records
 from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
 from leapcde_paper.tables import render
 from leapcde_paper.tables.differences import against_paper
+from leapcde_paper.tables.summary import main_columns, relative_errors
 from leapcde_paper.tables.table import by_key, spent
 from leapcde_paper.tables.ttests import OURS
 
 TITLE = "LEAP: the paper's tables and figures, reproduced"
 DIGITS = 5  # of numbers that are only drawn
+FOLDED = ("t-tests",)  # tables that few want to see whole
 
 
 def write_page(folder: Path, path: Path) -> Path:
@@ -36,14 +39,16 @@ def write_page(folder: Path, path: Path) -> Path:
 
 
 def page(found: Sequence[Record], folder: Path) -> str:
-    """The page as text: tables first, then figures, paths, the paper against ours, and how it was made."""
+    """The page as text: all at a glance, tables, figures, paths, the paper against ours, and how it was made."""
     experiments = experiments_of(found)
     tables = [(one, made) for one in experiments if one.kind == "table" and (made := _table(one, found, folder))]
     figures = [figure(one, by_key(found), folder) for one in experiments if one.kind == "figure" and one.name != "paths"]
     figures = [one for one in figures if one["charts"]]
     data = {"figures": _rounded(figures), "paths": _paths(experiments, found, folder)}
     sets = sorted({record["dataset"] for record in found})
-    parts = [_intro(found, sets), _nav(), _section("tables", "Tables", "".join(html for _, html in tables))]
+    at_a_glance = summary(relative_errors(main_columns(experiments, by_key(found))))
+    parts = [_intro(found, sets), _nav(), *([_section("summary", "At a glance", at_a_glance)] if at_a_glance else [])]
+    parts += [_section("tables", "Tables", "".join(html for _, html in tables))]
     places = {setting.column: setting.config.data for one in experiments for setting in one.settings}
     parts.append(_section("figures", "Figures", "".join(_figure(i, one, places) for i, one in enumerate(figures))))
     parts += [
@@ -60,7 +65,12 @@ def page(found: Sequence[Record], folder: Path) -> str:
 
 def _table(one: Experiment, found: Sequence[Record], folder: Path) -> str:
     _, grid = grid_of(one, found, folder)
-    return "" if grid is None else f'<article data-sets="{_sets(one)}">{render.html(grid)}</article>'
+    if grid is None:
+        return ""
+    shown = render.html(grid)
+    if one.name in FOLDED:
+        shown = f"<details><summary>{escape(one.title)}</summary>{shown}</details>"
+    return f'<article data-sets="{_sets(one)}">{shown}</article>'
 
 
 def _figure(index: int, one: dict[str, Any], places: dict[str, str]) -> str:
