@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -51,6 +51,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from leapcde.models.base import Model, Output, Spec, make_head
+from leapcde.models.leap_plus_stream import Arrived, arrive, nothing, read
 from leapcde.models.options import Share, Whole, option
 from leapcde.models.registry import register
 from leapcde.nn.ages import Ages
@@ -61,7 +62,7 @@ from leapcde.nn.heads import Head
 from leapcde.nn.onward import Onward
 from leapcde.paths.batch import Batch
 from leapcde.paths.interpolation import Interpolation
-from leapcde.paths.neighbours import counted, with_row
+from leapcde.paths.neighbours import counted
 from leapcde.paths.path import CubicPath, join_linear, two_knots
 from leapcde.paths.transform import averaged, clock_path
 
@@ -227,48 +228,17 @@ class LeapPlus(Model):
     # Streaming, one row at a time, if `causal` ------------------------------------------------
 
     def begin(self, batch: Batch) -> Arrived:
-        B, C = batch.obs.values.shape[0], self.values
-        held = tuple(jnp.zeros((B, SIDE, C), self.norm.dtype) for _ in range(3))
-        nothing = [block.nothing(B) for block in self.blocks]
-        still = jnp.zeros((B, self.norm.size), self.norm.dtype)
-        read = jnp.zeros(()), still, still, still - jnp.inf
-        before = Arrived(held, held[0][:, 0], jnp.zeros((NEAR, B, 2 * C), self.norm.dtype), nothing, read)
-        return self.arrive(before, batch, 0)
+        return arrive(self, nothing(self, len(batch.obs.values), NEAR), batch, 0)
 
     def advance(self, state: Arrived, batch: Batch) -> Arrived:
-        return self.arrive(state, batch, 1)
+        return arrive(self, state, batch, 1)
 
     def answer(self, state: Arrived, batch: Batch):
-        rows, end, total, most = state.read
-        z = jnp.concatenate([end, total / rows, most], -1)[:, : self.read]
-        if self.ages is not None:
-            newest, last, t = state.held[0][:, 0], state.held[1][:, 0], batch.obs.times[:, -1:]
-            z = jnp.concatenate([z, self.ages.at(t, newest, state.counts, last, batch.obs.static)], -1)
+        z, t = read(self, state, batch), batch.obs.times[:, -1:]
         if self.head is not None:
             return self.head(z, batch.obs)
         assert self.onward is not None
-        return self.onward.go_on(state.held, batch.obs.times[:, -1:], z, jnp.asarray(self.ahead), self.reach)
-
-    def arrive(self, state: Arrived, batch: Batch, row: int) -> Arrived:
-        """What z knows when one more row is there; step by step what `z` does with all of them."""
-        obs, C = batch.obs, self.values
-        t, x, mask = obs.times[:, row, None], obs.values[:, row], obs.mask[:, row]
-        held = with_row(state.held, (jnp.broadcast_to(t, x.shape), x, mask))
-        times, x, there = (jnp.concatenate([a, 0 * a], 1)[:, None] for a in held)
-        Xt = self.Y.held(x, there)
-        seen = self.Y.mixed(Xt, Xt, x, jnp.abs(t[..., None, None] - times), there > 0)
-        Y, *more = (a[:, 0] for a in seen)
-        count, _, total, most = state.read
-        dY = jnp.where(count > 0, Y - state.near[-1, :, :C], 0.0)
-        near = jnp.concatenate([state.near[1:], jnp.concatenate([Y, dY], -1)[None]])
-        u = self.W(jnp.concatenate([*near, jnp.log1p(mask), *more, t / self.span, obs.static], -1))
-        blocks = []
-        for block, before in zip(self.blocks, state.blocks, strict=True):
-            after, added = block.arrive(before, u)
-            u = u + added
-            blocks.append(after)
-        end = rms(u, self.norm)
-        return Arrived(held, state.counts + mask, near, blocks, (count + 1, end, total + end, jnp.maximum(most, end)))
+        return self.onward.go_on(state.held, t, z, jnp.asarray(self.ahead), self.reach)
 
     def streaming_problem(self, interpolation: Interpolation) -> str:
         if self.options.causal:
@@ -277,13 +247,3 @@ class LeapPlus(Model):
             "'leap+' looks at the whole series, so it cannot be streamed; fit with "
             "options={'causal': True} for one that never looks ahead (--option causal=true)"
         )
-
-
-class Arrived(NamedTuple):
-    """What a stream carries from row to row."""
-
-    held: Any  # each channel's latest observations: times, values, and whether there are so many
-    counts: Any  # of each channel's observations
-    near: Any  # (Y, dY) at the last knots
-    blocks: list  # of each block, what κ spans, and z
-    read: tuple  # how many rows; end, sum and maximum of rms(uᴸ)
