@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from leapcde.nn.dense import MLP
 from leapcde.paths.batch import Batch, Hidden
 from leapcde.paths.neighbours import around
+from leapcde.paths.apart import apart
 
 
 class Between(eqx.Module):
@@ -35,7 +36,7 @@ class Between(eqx.Module):
         """
         x, gap, there = around(batch.obs, t, self.side, causal=self.causal)
         Xt = self.held(x, there) if self.causal else batch.X.evaluate(t)[..., -self.values :]
-        return self.mixed(Xt, Xt if X is None else X, x, gap, there)
+        return apart(lambda self, *a: self.mixed(*a), self, Xt, Xt if X is None else X, x, gap, there)
 
     def held(self, x, there):
         """Each channel's last value: X, where nothing may look ahead."""
@@ -51,8 +52,8 @@ class Between(eqx.Module):
             return base, jnp.zeros_like(Xt), *gaps
         line = (g1 * before + g0 * after) / jnp.maximum(g0 + g1, 1e-6)
         line = jnp.where(there[:, :, 0] & there[:, :, self.side], line, 0.0)
-        inputs = jnp.concatenate([x, jnp.log1p(gap)], -2).reshape(*Xt.shape[:2], -1)
-        *w, v, log_s = jnp.split(self.m(inputs), 6, -1)
+        known = (a.reshape(*Xt.shape[:2], -1) for a in (x, jnp.log1p(gap)))
+        *w, v, log_s = jnp.split(self.m.of_parts(*known), 6, -1)
         c = [line, before, after, -Xt]
         r, d = 1 - jnp.exp(-jnp.minimum(g0, g1)), deviation(c[:3]) + 1e-3
         mixed = sum(share * one for share, one in zip(shares(w), c, strict=True))
@@ -74,10 +75,10 @@ class Between(eqx.Module):
 
 def shares(w: list) -> list:
     """Softmax of w and X's own 2, without X's. A list: XLA adds up along a short axis slowly."""
-    most = jnp.maximum(2.0, jax.tree.reduce(jnp.maximum, w))
+    most = lax.stop_gradient(jnp.maximum(2.0, jax.tree.reduce(jnp.maximum, w)))  # which cancels out, and so does its slope
     w = [jnp.exp(x - most) for x in w]
-    total = sum(w) + jnp.exp(2.0 - most)
-    return [x / total for x in w]
+    total = 1 / (sum(w) + jnp.exp(2.0 - most))
+    return [x * total for x in w]
 
 
 def deviation(c: list):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from leapcde.paths.interpolation import Interpolation, register_interpolation
-from leapcde.paths.neighbours import observed_first
+from leapcde.paths.neighbours import observed
 from leapcde.paths.path import CubicPath, take_rows
 
 
@@ -20,16 +20,8 @@ class Natural(Interpolation):
     name = "natural"
 
     def fit(self, times, values, mask) -> CubicPath:
-        points = _observed_points(times, values, mask)
+        points = observed(times, values, mask)
         return _cut_at_knots(times, mask, points, _natural_curvature(*points))
-
-
-def _observed_points(times, values, mask):
-    """Each channel's observed points moved to the front, the last one repeated behind: (clock, x), both (B, n, C)."""
-    order, count = observed_first(mask), mask.sum(1, keepdims=True).astype(jnp.int32)
-    index = jnp.take_along_axis(order, jnp.minimum(jnp.arange(mask.shape[1])[None, :, None], jnp.maximum(count - 1, 0)), axis=1)
-    clock = jnp.broadcast_to(times[..., None], values.shape)
-    return jnp.take_along_axis(clock, index, axis=1), jnp.take_along_axis(values * (mask > 0), index, axis=1)
 
 
 def _natural_curvature(clock, x):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from leapcde.data.batch import Padded
+from leapcde.paths.apart import apart
 
 
 def around(obs: Padded, t, count: int, *, causal: bool):
@@ -14,9 +17,14 @@ def around(obs: Padded, t, count: int, *, causal: bool):
 
     Each is (batch, times, 2 count, channels). If `causal`, there is nothing after.
     """
-    find = lambda side: jax.vmap(lambda rows, t: jnp.searchsorted(rows, t, side=side))(obs.times, t)
-    i, j = jnp.clip(find("right") - 1, 0), jnp.minimum(find("left"), obs.times.shape[1] - 1)
-    order, seen = observed_first(obs.mask), (obs.mask > 0).astype(jnp.int32)
+    clock, x = observed(obs.times, obs.values, obs.mask)
+    return apart(partial(_around, count=count, causal=causal), obs.times, obs.mask, clock, x, t)
+
+
+def _around(times, mask, clock, x, t, *, count: int, causal: bool):
+    find = lambda side: jax.vmap(lambda rows, t: jnp.searchsorted(rows, t, side=side))(times, t)
+    i, j = jnp.clip(find("right") - 1, 0), jnp.minimum(find("left"), times.shape[1] - 1)
+    seen = (mask > 0).astype(jnp.int32)
     total = jnp.cumsum(seen, 1)
     at = lambda a, i: jnp.take_along_axis(a, i[..., None], 1)[:, :, None]
     steps = jnp.arange(count)[:, None]
@@ -25,11 +33,17 @@ def around(obs: Padded, t, count: int, *, causal: bool):
     there = (which >= 0) & (which < total[:, None, -1:])
     if causal:
         there = there.at[:, :, count:].set(False)
-    flat = jnp.clip(which, 0, order.shape[1] - 1).reshape(len(t), -1, order.shape[2])
-    row = jnp.take_along_axis(order, flat, 1)
-    clock = jnp.broadcast_to(obs.times[..., None], obs.values.shape)
-    s, x = (jnp.where(there, jnp.take_along_axis(a, row, 1).reshape(which.shape), 0.0) for a in (clock, obs.values))
+    flat = jnp.clip(which, 0, times.shape[1] - 1).reshape(len(t), -1, mask.shape[2])
+    s, x = (jnp.where(there, jnp.take_along_axis(a, flat, 1).reshape(which.shape), 0.0) for a in (clock, x))
     return x, jnp.abs(t[:, :, None, None] - s), there
+
+
+def observed(times, values, mask):
+    """Times and values of each channel's observations, moved to the front, the last one repeated behind: (batch, rows, channels)."""
+    order, count = observed_first(mask), mask.sum(1, keepdims=True).astype(jnp.int32)
+    index = jnp.take_along_axis(order, jnp.minimum(jnp.arange(mask.shape[1])[None, :, None], jnp.maximum(count - 1, 0)), axis=1)
+    clock = jnp.broadcast_to(times[..., None], values.shape)
+    return jnp.take_along_axis(clock, index, axis=1), jnp.take_along_axis(values * (mask > 0), index, axis=1)
 
 
 def observed_first(mask):
