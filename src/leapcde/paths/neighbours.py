@@ -39,7 +39,7 @@ def _around(times, mask, clock, x, t, *, count: int, causal: bool):
 
 
 def observed(times, values, mask):
-    """Times and values of each channel's observations, moved to the front, the last one repeated behind: (batch, rows, channels)."""
+    """Times and values of each channel's observations, at the front, the last repeated behind: (batch, rows, channels)."""
     order, count = observed_first(mask), mask.sum(1, keepdims=True).astype(jnp.int32)
     index = jnp.take_along_axis(order, jnp.minimum(jnp.arange(mask.shape[1])[None, :, None], jnp.maximum(count - 1, 0)), axis=1)
     clock = jnp.broadcast_to(times[..., None], values.shape)
