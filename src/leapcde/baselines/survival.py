@@ -13,7 +13,7 @@ from scipy import optimize
 
 from leapcde.baselines.summary import features
 from leapcde.baselines.tabular import learn_scale, sample_weights, scaled, thinned
-from leapcde.baselines.trees import LEAF, Arrays, sums, tree_arrays
+from leapcde.baselines.trees import LEAF, Arrays, few_threads, sums, tree_arrays
 from leapcde.data.series import Series
 from leapcde.training.events.bins import FAR
 from leapcde.training.events.metrics import at_times, kaplan_meier, losses
@@ -60,7 +60,9 @@ def trees_for_hazards(train: Series, validation: Series, of: Preprocessor, seed:
     expected, had = np.maximum(target[:, 0].sum(1), SOONEST), target[:, 1].sum(1)
     each = sample_weights(train)
     weights = expected if each is None else expected * each
-    grown = tree_arrays(_booster(len(x), int(max(strengths)), seed).fit(x, had / expected, sample_weight=weights))
+    with few_threads(x):
+        model = _booster(len(x), int(max(strengths)), seed).fit(x, had / expected, sample_weight=weights)
+    grown = tree_arrays(model)
     some = [_first(grown, int(rounds)) for rounds in strengths]
     tried = [{**trees, "levels": _levels(train, of, sums(trees, x)[:, 0])} for trees in some]
     return _best(tried, validation, of, tree_hazards)
