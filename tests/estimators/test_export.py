@@ -200,6 +200,9 @@ def test_a_missing_package_is_named(trained, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax2onnx", None)
     with pytest.raises(LeapError, match=r"leapcde\[export\]"):
         export(trained["gru-d"], tmp_path / "model", format="onnx", length=8)
+    monkeypatch.setitem(sys.modules, "flatbuffers", None)  # which JAX does not bring
+    with pytest.raises(LeapError, match=r"'flatbuffers'.*leapcde\[export\]"):
+        export(trained["gru-d"], tmp_path / "model", format="stablehlo", length=8)
 
 
 def test_rules_keep_the_numbers():
