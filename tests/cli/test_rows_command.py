@@ -39,7 +39,8 @@ def test_a_run_in_numbers(run):
     assert set(found["baselines"]) == {"class-prior", "boosted-trees"} and found["metric"] == "auroc"
     assert {"accuracy", "auroc", "auprc", "brier", "ece"} <= set(found["test"])
     assert json.loads((folder / "config.json").read_text())["columns"]["target_per"] == "row"
-    assert "baseline: boosted-trees" in (folder / "card.md").read_text()
+    card = (folder / "card.md").read_text()
+    assert "baseline: boosted-trees" in card and "An answer after each row" in card
     evaluated = leapcde("evaluate", folder, "--json").json
     assert evaluated["test"]["auroc"] == pytest.approx(found["test"]["auroc"], abs=1e-6)
 

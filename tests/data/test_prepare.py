@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leapcde.data.batch import buckets, pad
+from leapcde.data.batch import FEW_ROWS, buckets, pad, tight_buckets
 from leapcde.data.drop import drop, without_empty_rows
 from leapcde.data.read import as_series
 from leapcde.data.scale import Scaler
@@ -310,6 +310,25 @@ def test_buckets_hold_every_sample_once_with_little_padding(lengths, most, waste
     assert padded <= lengths.max() * len(lengths)
     if len(found) > 1:  # more groups than one only because one wastes too much
         assert lengths.max() * len(lengths) > waste * lengths.sum()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 4))
+def test_tight_buckets_pad_least_and_are_as_few_as_may_be(lengths, most):
+    lengths = np.array(lengths) * FEW_ROWS  # many rows
+    found = tight_buckets(lengths, most)
+    assert sorted(np.concatenate([samples for _, samples in found]).tolist()) == list(range(len(lengths)))
+    ends = np.unique(lengths)
+    tried = lambda n: (np.array([*some, ends[-1]]) for some in combinations(ends[:-1], n - 1))
+    least = lambda n: min(int(one[np.searchsorted(one, lengths)].sum()) for one in tried(n))
+    assert sum(length * len(samples) for length, samples in found) == least(len(found)) and len(found) <= most
+    assert len(found) == 1 or least(len(found) - 1) > 1.15 * lengths.sum()
+
+
+def test_tight_buckets_of_few_rows_and_of_many_lengths():
+    assert len(tight_buckets(np.arange(12, 31))) == 1  # padding so few costs less than compiling
+    lengths = np.arange(1, 2001)
+    found = tight_buckets(lengths)
+    assert found[-1][0] == 2000 and sum(length * len(samples) for length, samples in found) < 1.3 * lengths.sum()
 
 
 def test_buckets_are_few_where_lengths_are_alike_and_save_much_where_they_are_not():

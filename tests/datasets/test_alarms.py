@@ -13,7 +13,9 @@ from leapcde.data.read import as_series
 from leapcde.datasets import sepsis, sepsis_hourly
 from leapcde.datasets._io import cache
 from leapcde.datasets.alarms import alarm_metrics, best_threshold, gains, utility
+from leapcde.datasets.registry import load
 from leapcde.errors import InputError
+from leapcde.estimators.classifier import LeapClassifier
 
 
 def stays(labels: list[list[int]]):
@@ -129,3 +131,20 @@ def test_the_whole_challenge(data_dir):
     series = sepsis_hourly.select(arrays, sepsis_hourly.Options(start="record"))
     assert (len(series), len(series.times), int(series.target.sum())) == (40_336, 1_552_210, 27_916)
     assert (np.diff(series.times)[np.diff(series.owner) == 0] == 1).all()  # so that hours are rows
+
+
+@pytest.mark.slow
+def test_streams_of_real_stays_give_the_answers_to_every_prefix(data_dir):
+    data = load("sepsis-hourly", data_dir=data_dir)
+    order = np.random.default_rng(0).permutation(len(data.train))
+    train, held = data.train.take(order[:80]), data.train.take(order[80:120])
+    new = data.test.take(np.flatnonzero(data.test.lengths < 60)[:8])
+    classifier = LeapClassifier(target_per="row", options={"hidden": 8, "path_width": 8}, epochs=1).fit(train, validation=held)
+    for i, said in enumerate(classifier.predict_proba(new)):
+        stream = classifier.stream(static=None if new.static is None else new.static[i])
+        streamed = [stream.push(t, x).predict_proba() for t, x in zip(*new.sample(i), strict=True)]
+        np.testing.assert_allclose(np.reshape(streamed, said.shape), said, atol=1e-5)
+    whole = classifier.predict_proba(new)[0]
+    for rows in (1, 2, 9, len(whole) - 1):  # what comes later changes nothing
+        begun = new.take([0]).keep_rows(np.arange(len(whole)) < rows)
+        np.testing.assert_allclose(classifier.predict_proba(begun)[0], whole[:rows], atol=1e-5)

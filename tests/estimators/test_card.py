@@ -16,3 +16,5 @@ def test_a_run_has_a_card(classification):
     assert f"{result['metrics']['test']['ece']:.3g} on average" in card and "height, angle" in card
     assert (result["ahead"] or "") in card and f"{result['samples']['test']} for test" in card
     assert "None" not in card and "nan" not in card.lower().replace("nanosecond", "")
+    data = result["config"]["data"]  # a file of the test's own folder, of which the card tells the name only
+    assert f"- Split: {result['dataset_options']['split']}" in card and f"- Data: {data.rpartition('/')[2]}\n" in card

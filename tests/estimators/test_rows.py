@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import awake
 from leapcde import LeapClassifier, LeapForecaster, LeapRegressor, as_series, check_estimator, from_table, load
 from leapcde.baselines import running
-from leapcde.baselines.fitted import fit_baseline
+from leapcde.baselines.fitted import fit_baseline, refit_baseline
 from leapcde.baselines.summary import features
 from leapcde.data.batch import pad
 from leapcde.data.series import join
@@ -240,6 +240,23 @@ def test_trees_on_running_summaries(data, monkeypatch):
     assert softmax(fit_baseline("class-prior", data, data, preprocessor).outputs(data))[0, 1] == pytest.approx(
         (np.nansum(data.target) + 1) / ((~np.isnan(data.target)).sum() + 2)
     )
+
+
+def test_rounds_of_trees_are_chosen_on_whole_samples():
+    """Labels that belong to a sample and to nothing in it: its rows are learned by heart, and that helps nobody else."""
+    rng = np.random.default_rng(0)
+    rows = lambda n: [np.cumsum(rng.normal(size=(20, 2)), 0) for _ in range(n)]
+    series = lambda n, y: as_series(rows(n), target=y, target_per="row")
+    train, held = (series(60, list(np.repeat(rng.integers(0, 2, (60, 1)), 20, axis=1))) for _ in range(2))
+    preprocessor = Preprocessor.learn(train, "classification", Recipe())
+    found = fit_baseline("boosted-trees", train, held, preprocessor)
+    assert found.arrays["strength"] == len(found.arrays["feature"]) == running.ROUNDS[0]
+    again = refit_baseline(found, train, preprocessor)  # as many rounds, although its rows would like more
+    np.testing.assert_array_equal(again.outputs(held), found.outputs(held))
+    at_once = fit_baseline("boosted-trees", train, train, preprocessor)
+    assert at_once.arrays["strength"] == running.ROUNDS[-1]
+    numbers = Preprocessor.learn(train, "regression", Recipe())
+    assert fit_baseline("boosted-trees", train, held, numbers).arrays["strength"] == running.ROUNDS[0]
 
 
 def test_a_race_draws_samples_and_not_rows():

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from leapcde.baselines.tabular import apart, class_scores, side_by_side
-from leapcde.baselines.trees import Arrays, fit_trees, sums
+from leapcde.baselines.trees import Arrays, first_rounds, fit_trees, sums
 from leapcde.data.series import Series, known_targets, uneven
+from leapcde.training.metrics import measure
 from leapcde.training.preprocess import Preprocessor
 
 MOST = 150_000_000  # cells of the table that trees learn from: neighbouring rows tell the same, and memory is not endless
 BLOCK = 100_000  # rows whose summaries are made at once
+ROUNDS = (25, 50, 100, 200)  # of boosted trees; those that are best on validation samples are taken
+JUDGED = 50_000  # rows of validation samples that choose the rounds
 
 
 def running_features(series: Series) -> np.ndarray:
@@ -54,29 +57,47 @@ def constant(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
     return np.broadcast_to(found["answer"], (len(series.times), *found["answer"].shape)).copy()
 
 
-def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+def trees_for_classes(train: Series, validation: Series, of: Preprocessor, seed: int, strengths=ROUNDS) -> Arrays:
+    """Rounds are chosen on whole samples: rows held out at random are known from their neighbours, and would stop nothing."""
     x, y, each = _table(train, of)
-    return fit_trees(x, y, classes=of.spec.output[0], seed=seed, weights=each)
+    grown = fit_trees(x, y, classes=of.spec.output[0], seed=seed, weights=each, rounds=int(max(strengths)))
+    return _best([first_rounds(grown, int(rounds)) for rounds in strengths], validation, of)
 
 
 def tree_classes(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
     return np.concatenate([class_scores(found, running_features(part), of) for part in _blocks(series)])
 
 
-def trees_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int) -> Arrays:
+def trees_for_numbers(train: Series, validation: Series, of: Preprocessor, seed: int, strengths=ROUNDS) -> Arrays:
+    """As `trees_for_classes`, with as many rounds for each number."""
     x, y, each = _table(train, of)
-    return side_by_side([fit_trees(x, column, seed=seed, weights=each) for column in y.T])
+    grown = [fit_trees(x, column, seed=seed, weights=each, rounds=int(max(strengths))) for column in y.T]
+    tried = [side_by_side([first_rounds(one, int(rounds)) for one in grown]) for rounds in strengths]
+    return _best(tried, validation, of)
 
 
 def tree_numbers(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
-    tables = (running_features(part) for part in _blocks(series))
-    return np.concatenate([np.concatenate([sums(one, x) for one in apart(found)], axis=1) for x in tables])
+    return np.concatenate([_numbers(running_features(part), found) for part in _blocks(series)])
 
 
-def _table(train: Series, of: Preprocessor) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _numbers(table: np.ndarray, found: Arrays) -> np.ndarray:
+    return np.concatenate([sums(one, table) for one in apart(found)], axis=1)
+
+
+def _best(tried: list[Arrays], validation: Series, of: Preprocessor) -> Arrays:
+    """The one whose loss on validation rows is lowest; of those that are as good, the smallest."""
+    if len(tried) == 1:
+        return tried[0]
+    x, y, each = _table(validation, of, JUDGED)
+    if of.task == "classification":
+        return min(tried, key=lambda found: measure(of.task, class_scores(found, x, of), y, each)["loss"])
+    return min(tried, key=lambda found: measure(of.task, _numbers(x, found), y, each)["mse"])
+
+
+def _table(train: Series, of: Preprocessor, most: int | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Summaries, targets and weights of rows that have a target, spread evenly over all where they are too many."""
     there = np.flatnonzero(known_targets(np.asarray(train.target)))
-    most = max(1, MOST // (9 * train.values.shape[1] + 2))
+    most = most or max(1, MOST // (9 * train.values.shape[1] + 2))
     kept = there if len(there) <= most else there[np.linspace(0, len(there) - 1, most).astype(int)]
     parts, first = [], 0
     for part in _blocks(train):

@@ -13,7 +13,7 @@ from scipy import optimize
 
 from leapcde.baselines.summary import features
 from leapcde.baselines.tabular import learn_scale, sample_weights, scaled, thinned
-from leapcde.baselines.trees import LEAF, Arrays, few_threads, sums, tree_arrays
+from leapcde.baselines.trees import LEAF, Arrays, few_threads, first_rounds, sums, tree_arrays
 from leapcde.data.series import Series
 from leapcde.training.events.bins import FAR
 from leapcde.training.events.metrics import at_times, kaplan_meier, losses
@@ -63,19 +63,13 @@ def trees_for_hazards(train: Series, validation: Series, of: Preprocessor, seed:
     with few_threads(x):
         model = _booster(len(x), int(max(strengths)), seed).fit(x, had / expected, sample_weight=weights)
     grown = tree_arrays(model)
-    some = [_first(grown, int(rounds)) for rounds in strengths]
+    some = [first_rounds(grown, int(rounds)) for rounds in strengths]
     tried = [{**trees, "levels": _levels(train, of, sums(trees, x)[:, 0])} for trees in some]
     return _best(tried, validation, of, tree_hazards)
 
 
 def tree_hazards(series: Series, of: Preprocessor, found: Arrays) -> np.ndarray:
     return sums(found, features(series)) + found["levels"]
-
-
-def _first(trees: Arrays, rounds: int) -> Arrays:
-    """The first so many trees."""
-    kept = {name: array[:rounds] if array.ndim == 2 else array for name, array in trees.items()}
-    return {**kept, "strength": np.array(float(rounds))}
 
 
 def fit_cox(x: np.ndarray, event: np.ndarray, time: np.ndarray, strength: float, each: np.ndarray | None = None) -> np.ndarray:

@@ -14,15 +14,25 @@ TREES, LEAVES = 200, 256  # of a forest: its trees, and at most so many leaves i
 
 
 def fit_trees(
-    inputs: np.ndarray, target: np.ndarray, *, classes: int = 0, seed: int = 0, weights: np.ndarray | None = None
+    inputs: np.ndarray,
+    target: np.ndarray,
+    *,
+    classes: int = 0,
+    seed: int = 0,
+    weights: np.ndarray | None = None,
+    rounds: int | None = None,
 ) -> Arrays:
-    """Boosted trees on a table that may hold NaN, for labels below `classes`, or for numbers if there are none."""
+    """Boosted trees on a table that may hold NaN, for labels below `classes`, or for numbers if there are none.
+
+    With `rounds`, exactly so many; else as many as scikit-learn thinks right, by rows that it holds out.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    leaf = int(np.clip(len(inputs) // 20, 3, LEAF))
+    settings: dict[str, Any] = {"min_samples_leaf": int(np.clip(len(inputs) // 20, 3, LEAF)), "random_state": seed}
+    settings |= {} if rounds is None else {"max_iter": rounds, "early_stopping": False}
     make = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
     with few_threads(inputs):
-        model = make(min_samples_leaf=leaf, random_state=seed).fit(inputs, target, sample_weight=weights)
+        model = make(**settings).fit(inputs, target, sample_weight=weights)
     return tree_arrays(model, classes)
 
 
@@ -32,6 +42,13 @@ def few_threads(inputs: np.ndarray) -> Any:
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1 if inputs.size < SMALL else None, user_api="openmp")
+
+
+def first_rounds(trees: Arrays, rounds: int) -> Arrays:
+    """The trees of the first so many rounds; of three classes or more, each round has a tree for each."""
+    kept = rounds * len(trees["start"])
+    cut = {name: array[:kept] if array.ndim == 2 else array for name, array in trees.items()}
+    return {**cut, "strength": np.array(float(rounds))}
 
 
 def tree_arrays(model: Any, classes: int = 0) -> Arrays:

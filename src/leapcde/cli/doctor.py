@@ -24,7 +24,7 @@ EXTRAS = {
     "rocket": ("aeon",),
     "track": ("mlflow-skinny", "sqlalchemy", "alembic", "tensorboard"),
     "bench": ("torch", "torchcde"),
-    "export": ("jax2onnx", "onnxruntime"),
+    "export": ("jax2onnx", "onnxruntime", "flatbuffers"),
     "survival": ("scikit-survival",),
     "docs": ("mkdocs-material", "mkdocstrings"),
 }

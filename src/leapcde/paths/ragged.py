@@ -19,7 +19,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from leapcde.data.batch import WASTE, Padded, buckets
+from leapcde.data.batch import WASTE, Padded, buckets, tight_buckets
 from leapcde.data.series import Series
 from leapcde.errors import LeapWarning
 from leapcde.paths.batch import Batch, Recipe
@@ -195,15 +195,17 @@ def make_buckets(
     scaled: Callable[[Series], Series] = lambda series: series,
     round_to: int = 1,
     waste: float = WASTE,
+    tight: bool = False,
 ) -> list[Bucket]:
     """All samples of a series, grouped by length so that little is padded and few shapes are compiled.
 
     `scaled` is what happens to every block of samples before a model sees them. `round_to` rounds lengths up: for prediction
-    on ever-changing data, where a new length means a new compilation.
+    on ever-changing data, where a new length means a new compilation. `tight` groups where padding is least.
     """
     ragged = make_ragged(series, scaled)
     up = lambda length: -(-length // round_to) * round_to if length > 1 else 1
-    return [Bucket(ragged, samples, up(length), recipe) for length, samples in buckets(ragged.lengths, waste=waste)]
+    groups = (tight_buckets if tight else buckets)(ragged.lengths, waste=waste)
+    return [Bucket(ragged, samples, up(length), recipe) for length, samples in groups]
 
 
 def make_ragged(series: Series, scaled: Callable[[Series], Series]) -> Ragged:

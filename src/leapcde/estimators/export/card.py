@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -37,19 +38,25 @@ def _head(summary: dict[str, Any], fitted: Fitted, version: str) -> str:
     return (
         f"# Model card: {fitted.name} for {fitted.preprocessor.task}\n\n"
         f"Made by leapcde {version}; {size}, seed {seed}, {summary['seconds']:.0f} seconds of training ({summary['stopped']}). "
-        "All settings are in config.json, all numbers in result.json."
+        "All settings are in config.json, all numbers in result.json. "
+        "`leapcde.load(FOLDER)` reads it, `leapcde predict FOLDER FILE` uses it."
     )
 
 
 def _data(summary: dict[str, Any], fitted: Fitted) -> str:
     preprocessor, config = fitted.preprocessor, summary["config"]
-    lines = [
-        f"- Data: {config.get('data', 'given in Python')}" + (f", {config['drop']:.0%} dropped" if config.get("drop") else "")
-    ]
+    # The name of a file and not where it lay: a card is passed on, and folders say whose machine it was.
+    lines = [f"- Data: {PurePath(str(config.get('data') or 'given in Python')).name}"]
+    lines[0] += f", {config['drop']:.0%} dropped" if config.get("drop") else ""
     lines.append("- Samples: " + ", ".join(f"{count} for {part}" for part, count in summary["samples"].items()))
+    if split := summary.get("dataset_options", {}).get("split"):
+        lines.append(f"- Split: {split}")
+    if preprocessor.spec.each_row:
+        lines.append("- An answer after each row, from the rows up to it; metrics are over rows")
     lines.append(f"- Channels ({len(preprocessor.channels)}): {_some(preprocessor.channels)}")
     if preprocessor.spec.static:
-        lines.append(f"- Static features: {preprocessor.spec.static}")
+        names = f": {_some(preprocessor.static_names)}" if preprocessor.static_names else ""
+        lines.append(f"- Static features ({preprocessor.spec.static}){names}")
     if preprocessor.classes:
         lines.append(f"- Classes ({len(preprocessor.classes)}): {_some(preprocessor.classes)}")
     if preprocessor.task == "labels":

@@ -119,6 +119,7 @@ def described(fitted: FittedModel, format: str, length: int) -> dict[str, Any]:
         "task": preprocessor.task,
         "inputs": {name: ["samples", *shape] for name, shape in inputs_of(fitted, length).items()},
         "channels": preprocessor.channels,
+        **({"static": preprocessor.static_names} if preprocessor.static_names else {}),
         "classes": preprocessor.target_names if preprocessor.task == "labels" else preprocessor.classes,
         "answer": ANSWERS[preprocessor.task],
         **({} if preprocessor.bins is None else {"times": preprocessor.bins.edges}),
@@ -135,6 +136,7 @@ def inputs_of(fitted: FittedModel, length: int) -> dict[str, tuple[int, ...]]:
 def _write_stablehlo(fitted: FittedModel, path: Path, length: int) -> None:
     from jax import export as jax_export  # half a second that nobody else needs
 
+    need("flatbuffers", "export")  # in which JAX writes, but which it does not bring
     (samples,) = jax_export.symbolic_shape("samples")
     shapes = [jax.ShapeDtypeStruct((samples, *shape), np.float32) for shape in inputs_of(fitted, length).values()]
     try:

@@ -6,6 +6,7 @@ import logging
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -35,7 +36,23 @@ def write(fitted: FittedModel, path: Path, length: int) -> None:
         input_names=list(inputs),
         output_names=[ANSWER],
     )
+    _drop_unused(model.graph, _names_used(model.graph))
     path.write_bytes(model.SerializeToString())
+
+
+def _names_used(graph: Any) -> set[str]:
+    """Whatever a node asks for, or a graph answers with, here and in the bodies of loops."""
+    inner = [name for node in graph.node for one in node.attribute for name in _names_used(one.g)]
+    return {*inner, *(name for node in graph.node for name in node.input), *(one.name for one in graph.output)}
+
+
+def _drop_unused(graph: Any, used: set[str]) -> None:
+    """Without constants that nobody asks for: onnxruntime warns of each whenever a file is opened."""
+    kept = [one for one in graph.initializer if one.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    for one in (one for node in graph.node for one in node.attribute if one.HasField("g")):
+        _drop_unused(one.g, used)
 
 
 def main() -> None:
