@@ -185,7 +185,8 @@ def _open(folder: Path, metric: str, seed: int) -> optuna.Study:
     journal = need("optuna.storages.journal", "tune")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     _mend(folder / JOURNAL)
-    (folder / f"{JOURNAL}.lock").unlink(missing_ok=True)  # of a killed process: Optuna would wait half a minute for it
+    for lock in folder.glob(f"{JOURNAL}.lock*"):  # of a killed process: Optuna would wait half a minute for it
+        lock.unlink(missing_ok=True)
     storage = optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / JOURNAL)))
     direction = "minimize" if metric in LOWER_IS_BETTER else "maximize"
     # Pruning begins when there is something to compare with: five whole trials, five epochs into this one.
