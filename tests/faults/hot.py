@@ -33,8 +33,7 @@ PAGE = mmap.PAGESIZE
 FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1"
 
 
-# Seconds after which a whole session hangs.
-PATIENCE = 3000.0
+PATIENCE = 1200.0  # seconds without any work after which a whole session hangs
 
 
 class Section(NamedTuple):

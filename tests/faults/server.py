@@ -22,8 +22,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 FILES = ("open", "os.rename", "os.remove", "os.mkdir", "os.link", "os.truncate")
-FOREVER = 300.0  # seconds after which a run is one that hangs
+IDLE = 120.0  # seconds without any work after which a run is one that hangs; a busy machine only makes it slow
 
 
 class Moment(NamedTuple):
@@ -97,7 +99,7 @@ def run(
     pid = forked(lambda: _child(job, folder, log, count, moment, full, memory))
     if during is not None:
         during(pid)
-    code, seconds = ended(pid, FOREVER)
+    code, seconds = ended(pid, IDLE)
     files = int(count.read_text() or 0) if count.exists() else 0
     return End(code, log.read_text(errors="replace"), files, seconds)
 
@@ -116,15 +118,18 @@ def forked(job: Callable[[], Any]) -> int:
         os._exit(70)
 
 
-def ended(pid: int, patience: float) -> tuple[int, float]:
-    """The exit code of a process and its processor time. One that hangs is killed."""
-    began = time.monotonic()
+def ended(pid: int, idle: float) -> tuple[int, float]:
+    """The exit code of a process and its processor time. One that does nothing for so many seconds is killed."""
+    worked, since = -1.0, time.monotonic()
     while True:
         done, status, used = os.wait4(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-        if time.monotonic() - began > patience:
-            os.kill(pid, signal.SIGKILL)
+        if time.monotonic() - since > idle:
+            now = sum(psutil.Process(pid).cpu_times()[:4])  # with that of children it has waited for
+            if now == worked:
+                os.kill(pid, signal.SIGKILL)
+            worked, since = now, time.monotonic()
         time.sleep(0.005)
 
 
