@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -81,6 +82,12 @@ def alone(folder: Path) -> Iterator[None]:
     finally:
         if handle is not None:
             os.close(handle)
+
+
+def free_for(path: Path) -> bool:
+    """Whether a folder may begin with this file: it is not there, or holds nothing but what was left when it was first written."""
+    folder, left = path.parent, re.compile(rf"\.{re.escape(path.name)}\..*\.tmp")
+    return not folder.exists() or (folder.is_dir() and all(left.fullmatch(one.name) for one in folder.iterdir()))
 
 
 def write_text(path: Path, text: str) -> None:

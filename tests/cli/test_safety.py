@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from command import leapcde
-from leapcde.cli.options import harmless
+from leapcde.cli.options import harmless, stopping_cleanly
 from leapcde.datasets._io import download as module
 from leapcde.datasets._io.download import Remote, download
 from leapcde.errors import InputError
@@ -32,6 +32,17 @@ def test_sigterm_is_a_clean_stop(monkeypatch):
     answer = leapcde("doctor")
     assert answer.code == 143 and answer.err.startswith("stopped; the same command goes on")
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_sigterm_while_arguments_are_read(capsys):
+    """Typer takes it for the keyboard there, and would end with 130 and without a word."""
+    with pytest.raises(SystemExit) as end, stopping_cleanly():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            sys.exit(130)
+    assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
 
 
 def test_a_full_disk_is_one_message(monkeypatch):

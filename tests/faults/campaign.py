@@ -20,18 +20,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hot
 from disk import full_at, full_scenarios, too_little_memory, two_at_once
+from fuzz import fuzz
 from kills import GRU, Scenario, killed_until_done, scenarios, table
 from server import command, run, warm
 from targets import TARGETS
 
 HERE = Path(__file__).parent
 # How often a round has each of them, one in so many; kills of whole runs are in every round.
-EVERY = {"full": 1, "odd": 2, "two": 6, "memory": 6, "pools": 8, "hypothesis": 24, "pushes": 1000}
-SHARES = {"fit": 4, "fit of an ensemble, --final": 3, "race": 1, "tune": 2, "sweep": 4}  # of kills
+EVERY = {"full": 2, "odd": 1, "two": 4, "memory": 4, "pools": 3, "hypothesis": 12, "pushes": 1000}
+# Runs of a round that are killed until they get through, after one rehearsal.
+RUNS = {"fit": 12, "fit of an ensemble, --final": 12, "race": 4, "tune": 8, "sweep": 12}
+WRITES = 40  # of a round that find the disk full
+PAIRS = 5  # of processes in one folder, in a round
 # Odd inputs of a target at a time, more of those that cost less.
-PIECES = {"table": 400, "array": 4000, "stream": 400, "archive": 2000, "model": 4000, "header": 50}
-PIECES |= {"settings": 500, "arguments": 300}
+PIECES = {"table": 1500, "array": 4000, "stream": 1500, "archive": 2000, "model": 4000, "header": 100}
+PIECES |= {"settings": 1000, "arguments": 600}
 POOLS = ("loky", "parent", "dask")
 
 
@@ -85,12 +90,29 @@ def add(into: dict[str, Any], found: Counter | dict[str, Any]) -> None:
         into[key] = into.get(key, 0) + value
 
 
+def rehearsed(campaign: Campaign, one: Scenario, kind: str, work: Callable[[], Any]) -> Any:
+    """`work` where forks of a scenario cost little."""
+    campaign.ready(one, kind)
+
+    def ready() -> Any:
+        one.again(campaign.place / "whole")
+        return work()
+
+    return hot.session(campaign.place / "session", lambda: one.rehearse(campaign.place / "whole"), ready)
+
+
 def kills(campaign: Campaign, rng: random.Random, number: int) -> None:
-    name = rng.choices(list(SHARES), list(SHARES.values()))[0]
-    one = campaign.ready(campaign.whole[name], "kills")
+    name = list(RUNS)[number % len(RUNS)]
+    one = campaign.whole[name]
     one.found.clear()
-    campaign.wrong(killed_until_done(one, campaign.place / f"kills-{number}", rng))
-    add(campaign.part("kills", name), one.found)
+
+    def work() -> Any:
+        wrong = [killed_until_done(one, campaign.place / f"kills-{number}-{i}", rng) for i in range(RUNS[name])]
+        return dict(one.found), sum(wrong, [])
+
+    found, wrong = rehearsed(campaign, one, "kills", work)
+    campaign.wrong(wrong)
+    add(campaign.part("kills", name), found)
 
 
 def trained(campaign: Campaign) -> Path:
@@ -109,25 +131,41 @@ def shorts(campaign: Campaign) -> dict[str, Scenario]:
 
 
 def full(campaign: Campaign, rng: random.Random, number: int) -> None:
-    """The next write of the next scenario that has one left."""
+    """The next writes of the next scenario that has some left."""
     for name, one in shorts(campaign).items():
         part = campaign.part("full disk", name)
         if "writes of a run" in part:
             continue
-        write, found = part.get("writes that failed", 0) + 1, Counter()
-        there, wrong = full_at(campaign.ready(one, "full"), campaign.place / "full", write, found)
+        first = part.get("writes that failed", 0) + 1
+        found, wrong, last = rehearsed(campaign, one, "full", lambda one=one, first=first: _full(campaign, one, first))
         campaign.wrong(wrong)
         add(part, found)
-        if not there:
-            part["writes of a run"] = write - 1
+        if last:
+            part["writes of a run"] = last
         return
 
 
+def _full(campaign: Campaign, one: Scenario, first: int) -> tuple[Counter, list[str], int]:
+    """What was found, what was wrong, and the number of the last write if it was among them."""
+    found, wrong = Counter(), []
+    for write in range(first, first + WRITES):
+        there, problems = full_at(one, campaign.place / "full", write, found)
+        wrong += problems
+        if not there:
+            return found, wrong, write - 1
+    return found, wrong, 0
+
+
 def two(campaign: Campaign, rng: random.Random, number: int) -> None:
-    name = rng.choice(["fit", "tune", "sweep"])
-    found = Counter()
-    one = campaign.ready(shorts(campaign)[name], "full")
-    campaign.wrong(two_at_once(one, campaign.place / f"two-{number}", rng, found))
+    name = ["fit", "tune", "sweep"][number // EVERY["two"] % 3]
+    one, found = shorts(campaign)[name], Counter()
+
+    def work() -> Any:
+        wrong = [two_at_once(one, campaign.place / f"two-{number}-{i}", rng, found) for i in range(PAIRS)]
+        return found, sum(wrong, [])
+
+    found, wrong = rehearsed(campaign, one, "full", work)
+    campaign.wrong(wrong)
     add(campaign.part("two processes", name), found)
 
 
@@ -148,10 +186,10 @@ def odd(campaign: Campaign, rng: random.Random, number: int) -> None:
     name = list(TARGETS)[turn % len(TARGETS)]
     part, count = campaign.part("odd input", name), PIECES[name]
     add(part, {"pieces": 1})
-    done = script(HERE / "fuzz.py", name, count, number)
-    if done.returncode:
-        return campaign.wrong([f"fuzz.py {name} {count} {number}: {done.stderr[-1500:]}"])
-    found = json.loads(done.stdout.splitlines()[-1])
+    try:
+        found = hot.apart(campaign.place / "odd", lambda: fuzz(name, count, number))
+    except RuntimeError as error:
+        return campaign.wrong([f"fuzz.py {name} {count} {number}: {error}"])
     campaign.wrong(found.pop("wrong"))
     add(part, found)
     if guided := script(HERE / "fuzz.py", name, count, number, "guided"):
@@ -211,7 +249,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     asked.state.mkdir(exist_ok=True, parents=True)
-    os.environ["LEAPCDE_CACHE"] = str(asked.state / "cache")
+    os.environ |= {"LEAPCDE_CACHE": str(asked.state / "cache"), "XLA_FLAGS": hot.FLAGS}
     warm()
     campaign = Campaign(asked.report, asked.state.resolve(), asked.seed)
     while time.monotonic() - campaign.began < 60 * asked.minutes:

@@ -7,9 +7,11 @@ import random
 import shutil
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
-from kills import COLUMNS, GRU, Scenario, of_study, scenarios
+import psutil
+from kills import GRU, Scenario, of_study, scenarios, tune_job
 from server import End, command, run
 
 MEGABYTE = 2**20
@@ -19,12 +21,11 @@ def full_scenarios(data: Path, trained: Path) -> list[Scenario]:
     """Short runs with every kind of file, and what writes when a run is there."""
     fit = lambda *more: lambda folder: command("fit", data, *more, "--out", folder)
     written = lambda folder: (folder / "p.csv").read_text()
-    tuned = lambda folder: command("tune", data, *COLUMNS, "--model", "rnn", "--trials", 2, "--epochs", 2, "--out", folder)
     return [
         Scenario("fit", fit(*GRU, "--epochs", 2)),
         Scenario("fit of an ensemble, --final", fit(*GRU, "--epochs", 1, "--ensemble", 2, "--final")),
         Scenario("predict --out", lambda folder: command("predict", trained, data, "--out", folder / "p.csv", "-q"), written),
-        Scenario("tune", tuned, of_study),
+        Scenario("tune", tune_job(data, "--trials", 2, "--epochs", 2), of_study),
         next(one for one in scenarios(data) if one.name == "sweep"),
     ]
 
@@ -56,7 +57,10 @@ def two_at_once(scenario: Scenario, place: Path, rng: random.Random, found: Coun
     other: list[End] = []
 
     def during(pid: int) -> None:
-        time.sleep(rng.uniform(0.0, scenario.seconds))
+        work = rng.uniform(0.0, scenario.seconds)
+        with suppress(psutil.Error):
+            while sum(psutil.Process(pid).cpu_times()[:2]) < work and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.005)
         other.append(run(scenario.job(place), place.parent / f"{place.name}-other"))
 
     first = run(scenario.job(place), place, during=during)

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from server import End, any_moment, command, run
+from server import Counted, End, Moment, any_moment, command, in_here, run
 
 from leapcde.errors import LeapError
 from leapcde.files import load_file
@@ -51,11 +52,17 @@ def of_model(path: Path) -> Any:
 def of_run(folder: Path) -> Any:
     """What must be equal: numbers, header and every bit of the weights. No unfinished file may be left."""
     result = timeless(json.loads((folder / "result.json").read_text()))
-    return result, of_model(folder / "model.safetensors"), leftovers(folder)
+    return result, of_model(folder / "model.safetensors"), names(folder)
 
 
 def leftovers(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*.tmp"))
+    """Files that are half written, or locks of those who wrote them."""
+    return sorted(path.name for path in folder.rglob("*") if path.name.endswith(".tmp") or ".lock" in path.name)
+
+
+def names(folder: Path) -> list[str]:
+    """All that lies there: a run that was killed leaves the files of one that was not."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 def epochs_kept(folder: Path) -> dict[str, int]:
@@ -81,6 +88,25 @@ class Scenario:
     files: int = 0
     seconds: float = 0.0
     found: Counter = field(default_factory=Counter)
+
+    def rehearse(self, place: Path) -> None:
+        """A whole run and one that is stopped and goes on, in this very process: later forks find every program ready."""
+        shutil.rmtree(place, ignore_errors=True)
+        in_here(self.job(place))
+        shutil.rmtree(place, ignore_errors=True)
+        watch = Counted(place, Moment(signal.SIGTERM, 0.0, self.files // 2))
+        sys.addaudithook(watch)
+        in_here(self.job(place))
+        watch.on = False
+        in_here(self.job(place))
+        shutil.rmtree(place, ignore_errors=True)
+
+    def again(self, place: Path) -> None:
+        """One more run that nobody touches, after a rehearsal: as fast as those that will be killed, and with the same end."""
+        end = run(self.job(place), place)
+        assert end.code == 0 and self.ended(place) == self.expected, f"after a rehearsal {self.name} ends in another way: {end}"
+        self.files, self.seconds = end.files, end.seconds
+        shutil.rmtree(place)
 
     def undisturbed(self, place: Path, memory: Path | None = None) -> None:
         """What comes out when nobody interferes; twice, because the first time programs are compiled.
@@ -119,7 +145,8 @@ def killed_until_done(scenario: Scenario, place: Path, rng: random.Random, most:
     """One run, killed at most so many times, and let through then. Returns what was wrong."""
     wrong, kept, found = [], {}, scenario.found
     for _ in range(rng.randint(1, most)):
-        moment = any_moment(rng, max(1, scenario.files // 3), scenario.seconds)
+        reach = rng.choice([0.3, 1.0])  # of one run: several kills in its first part, or one towards its end
+        moment = any_moment(rng, round(reach * scenario.files), reach * scenario.seconds)
         end = run(scenario.job(place), place, moment=moment)
         if end.code == 0:
             break
@@ -185,6 +212,25 @@ def of_study(folder: Path) -> Any:
     return best["finished"] + best["pruned"], same, highest == best["best_trials"][0]["value"], leftovers(folder)
 
 
+def tune_job(data: Path, *more: Any) -> Callable[[Path], Callable[[], None]]:
+    """The command, which would choose sizes too; here only what needs no other program, so that none is compiled in a fork."""
+
+    def make(folder: Path) -> Callable[[], None]:
+        def job() -> None:
+            from leapcde.estimators import tune
+
+            real = tune.tune
+            tune.tune = lambda *given, **how: real(*given, **{**how, "space": {"learning_rate": (1e-3, 3e-3, 1e-2, 3e-2)}})
+            try:
+                command("tune", data, *COLUMNS, "--model", "rnn", *more, "--out", folder)()
+            finally:
+                tune.tune = real
+
+        return job
+
+    return make
+
+
 def sweep_job(folder: Path) -> Callable[[], None]:
     def job() -> None:
         from leapcde.cli.options import stopping_cleanly
@@ -216,7 +262,7 @@ def of_sweep(folder: Path) -> Any:
 
     keys = ("metrics", "history", "parameters", "config")
     found = {r["id"]: timeless({key: r[key] for key in keys}) for r in records.read_all(folder)}
-    return found, [path.name for path in folder.rglob("*.corrupt")], leftovers(folder)
+    return found, names(folder)
 
 
 def records_kept(folder: Path) -> dict[str, Any]:
@@ -233,7 +279,7 @@ def scenarios(data: Path) -> list[Scenario]:
         Scenario("race", fit(*COLUMNS, "--epochs", 3, "--batch-size", 16, "--time-limit", "5h")),
         Scenario(
             "tune",
-            lambda folder: command("tune", data, *COLUMNS, "--model", "rnn", "--trials", 3, "--epochs", 3, "--out", folder),
+            tune_job(data, "--trials", 5, "--epochs", 3),
             of_study,
             finished_trials,
         ),

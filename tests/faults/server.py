@@ -1,12 +1,13 @@
-"""Commands in processes that cost a second instead of ten: everything is imported once, and each run is a fork of that.
+"""Commands in processes that cost little: everything is imported once, and each run is a fork of that.
 
-The fork happens before JAX has started a thread. A run is stopped at a moment of its life: after so many seconds, or around
-the n-th time that it touches a file. Or one of its writes fails, as on a full disk.
+The fork happens before JAX has started a thread, or after a rehearsal (`hot.py`). A run is stopped at a moment of its life: after
+so much processor time, or around the n-th time that it touches a file. Or one of its writes fails, as on a full disk.
 """
 
 from __future__ import annotations
 
 import builtins
+import ctypes
 import errno
 import io
 import os
@@ -14,29 +15,32 @@ import random
 import resource
 import signal
 import sys
-import threading
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 FILES = ("open", "os.rename", "os.remove", "os.mkdir", "os.link", "os.truncate")
-FOREVER = 300.0  # seconds after which a run is one that hangs
+IDLE = 120.0  # seconds without any work after which a run is one that hangs; a busy machine only makes it slow
 
 
 class Moment(NamedTuple):
-    """When a run gets a signal: around the `file`-th file that it touches, or so many seconds after its start."""
+    """When a run gets a signal: so many seconds after it touches its `file`-th file, or when it has worked for so many."""
 
     signal: signal.Signals
     seconds: float
-    file: int = 0  # 0: the clock says when
+    file: int = 0  # 0: by the work done, which does not depend on how busy the machine is
 
 
 class End(NamedTuple):
     code: int  # of the exit; below 0 the signal that ended it
     said: str
     files: int  # how many files it touched, or at which write it failed
-    seconds: float
+    seconds: float  # of processor time
 
 
 def warm() -> None:
@@ -70,6 +74,12 @@ def command(*args: Any) -> Callable[[], None]:
     return job
 
 
+def in_here(job: Callable[[], None]) -> None:
+    """A job in this process, whatever its exit code."""
+    with suppress(SystemExit):
+        job()
+
+
 def run(
     job: Callable[[], None],
     folder: Path,
@@ -86,29 +96,55 @@ def run(
     folder.parent.mkdir(parents=True, exist_ok=True)
     log, count = folder.parent / f"{folder.name}.log", folder.parent / f"{folder.name}.count"
     count.unlink(missing_ok=True)
-    began, pid = time.monotonic(), os.fork()
-    if pid == 0:
-        _child(job, folder, log, count, moment, full, memory)
+    pid = forked(lambda: _child(job, folder, log, count, moment, full, memory))
     if during is not None:
         during(pid)
-    code = _wait(pid, began, moment)
+    code, seconds = ended(pid, IDLE)
     files = int(count.read_text() or 0) if count.exists() else 0
-    return End(code, log.read_text(errors="replace"), files, time.monotonic() - began)
+    return End(code, log.read_text(errors="replace"), files, seconds)
 
 
-def _wait(pid: int, began: float, moment: Moment | None) -> int:
-    sent = moment is None or moment.file > 0
+def forked(job: Callable[[], Any]) -> int:
+    """The process that does a job."""
+    with warnings.catch_warnings():  # that there are threads is known here, and provided for
+        warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        return pid
+    try:
+        job()
+    finally:
+        os._exit(70)
+
+
+def ended(pid: int, idle: float) -> tuple[int, float]:
+    """The exit code of a process and its processor time. One that does nothing for so many seconds is killed."""
+    worked, since = -1.0, time.monotonic()
     while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status, used = os.wait4(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
-        past = time.monotonic() - began
-        if not sent and moment is not None and past >= moment.seconds:
-            os.kill(pid, moment.signal)
-            sent = True
-        if past > FOREVER:
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
+            return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        if time.monotonic() - since > idle:
+            now = sum(psutil.Process(pid).cpu_times()[:4])  # with that of children it has waited for
+            if now == worked:
+                os.kill(pid, signal.SIGKILL)
+            worked, since = now, time.monotonic()
+        time.sleep(0.005)
+
+
+class _When(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("how", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+
+
+def alarm(number: int, seconds: float, clock: int) -> None:
+    """Let the kernel send this process a signal: in the midst of a write or a computation, and whoever holds Python's lock."""
+    libc, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+    whole, rest = divmod(max(1, round(seconds * 1e9)), 10**9)
+    if libc.timer_create(clock, ctypes.byref(_When(signal=number)), ctypes.byref(timer)) or libc.timer_settime(
+        timer, 0, ctypes.byref((ctypes.c_long * 4)(0, 0, whole, rest)), None
+    ):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _child(job, folder: Path, log: Path, count: Path, moment, full: int, memory: int) -> None:
@@ -120,11 +156,13 @@ def _child(job, folder: Path, log: Path, count: Path, moment, full: int, memory:
         os.dup2(told, 1)
         os.dup2(told, 2)
         sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w"), write_through=True) for number in (1, 2))
-        counted = _Counted(folder, moment)
+        counted = Counted(folder, moment)
         sys.addaudithook(counted)
         broken = _Full(folder, full) if full else None
         if memory:
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        if moment is not None and not moment.file:
+            alarm(moment.signal, moment.seconds, time.CLOCK_PROCESS_CPUTIME_ID)
         try:
             job()
             code = 0
@@ -146,7 +184,7 @@ def _within(path: Any, folder: str) -> bool:
     return str(path) == folder or str(path).startswith(folder + os.sep)
 
 
-class _Counted:
+class Counted:
     """An audit hook that counts the files a run touches in its folder, and sends the signal around one of them."""
 
     def __init__(self, folder: Path, moment: Moment | None):
@@ -162,7 +200,7 @@ class _Counted:
             if self.moment.seconds <= 0:
                 os.kill(os.getpid(), self.moment.signal)
             else:  # within the writing itself
-                threading.Timer(self.moment.seconds, os.kill, (os.getpid(), self.moment.signal)).start()
+                alarm(self.moment.signal, self.moment.seconds, time.CLOCK_MONOTONIC)
 
 
 class _Full:
@@ -208,8 +246,8 @@ class _Full:
 
 
 def any_moment(rng: random.Random, files: int, seconds: float) -> Moment:
-    """Three in four around a file, before it, within its writing or behind it; else at any time of the run."""
+    """Two in three around a file, before it, within its writing or behind it; else after any part of the work."""
     which = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
-    if rng.random() < 0.75:
+    if rng.random() < 0.67:
         return Moment(which, rng.choice([0.0, rng.uniform(0, 0.002), rng.uniform(0, 0.02)]), rng.randint(1, max(1, files)))
-    return Moment(which, rng.uniform(0.05, seconds))
+    return Moment(which, rng.uniform(0.0, seconds))

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file as save_plain
 import leapcde
 from leapcde.data.read import as_series
 from leapcde.errors import CheckpointError, InputError, LeapError, LeapWarning
-from leapcde.files import atomic, load_file, save_file, write_text
+from leapcde.files import atomic, free_for, load_file, save_file, write_text
 from leapcde.models.registry import build
 from leapcde.paths.batch import Recipe
 from leapcde.training.checkpoint import older
@@ -282,3 +282,15 @@ def test_a_failed_write_keeps_both_checkpoints(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="No space left"):
         trained(path)
     assert (path.read_bytes(), older(path).read_bytes()) == before
+
+
+def test_a_folder_whose_first_file_was_never_finished_is_free(tmp_path):
+    """A run that is killed while it writes its settings leaves only that behind, and the same command must go on."""
+    first = tmp_path / "run" / "config.json"
+    assert free_for(first)
+    first.parent.mkdir()
+    (first.parent / ".config.json.host-1.tmp").write_text("{")
+    assert free_for(first)
+    (first.parent / "notes.txt").write_text("mine")
+    assert not free_for(first)
+    assert not free_for(first.parent / "notes.txt" / "config.json")

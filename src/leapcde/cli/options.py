@@ -71,8 +71,11 @@ class Terminated(KeyboardInterrupt):
 @contextmanager
 def stopping_cleanly() -> Iterator[None]:
     """Let SIGTERM end a command as Ctrl-C does: what is being written is finished or taken back."""
+    told = False
 
     def stop(number: int, frame: Any) -> None:
+        nonlocal told
+        told = True
         raise Terminated
 
     if threading.current_thread() is not threading.main_thread():
@@ -81,6 +84,11 @@ def stopping_cleanly() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except SystemExit as end:
+        if not told or end.code == 143:
+            raise
+        typer.echo(STOPPED, err=True)  # it came while Typer was reading the arguments, which takes it for the keyboard
+        raise SystemExit(143) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 

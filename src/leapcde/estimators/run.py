@@ -34,7 +34,7 @@ from leapcde.estimators.load import load
 from leapcde.estimators.rows import known_part
 from leapcde.estimators.several.final import refit
 from leapcde.estimators.several.race import race_csv
-from leapcde.files import alone, json_text, write_text
+from leapcde.files import alone, free_for, json_text, write_text
 from leapcde.training.fitted import Fitted
 from leapcde.training.metrics import better, softmax
 from leapcde.training.preprocess import Preprocessor, check_labels
@@ -301,7 +301,7 @@ def _bind(folder: Path, config: dict[str, Any]) -> None:
     if (folder / CONFIG).exists():
         if _read_config(folder) != json.loads(text):
             raise InputError(f"{folder} holds a run with other settings; give another --out, or remove that folder")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif not free_for(folder / CONFIG):
         raise InputError(f"{folder} is not empty and not a run folder; give another --out")
     else:
         write_text(folder / CONFIG, text)

@@ -17,7 +17,7 @@ from leapcde.errors import CheckpointError, InputError, LeapWarning, SolveError,
 from leapcde.estimators.base import Estimator
 from leapcde.estimators.rows import known_part
 from leapcde.estimators.run import run
-from leapcde.files import alone, json_text, write_text
+from leapcde.files import alone, free_for, json_text, write_text
 from leapcde.models.registry import options_of
 from leapcde.paths.interpolation import INTERPOLATIONS
 from leapcde.training.config import TrainConfig, plain
@@ -185,7 +185,8 @@ def _open(folder: Path, metric: str, seed: int) -> optuna.Study:
     journal = need("optuna.storages.journal", "tune")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     _mend(folder / JOURNAL)
-    (folder / f"{JOURNAL}.lock").unlink(missing_ok=True)  # of a killed process: Optuna would wait half a minute for it
+    for lock in folder.glob(f"{JOURNAL}.lock*"):  # of a killed process: Optuna would wait half a minute for it
+        lock.unlink(missing_ok=True)
     storage = optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / JOURNAL)))
     direction = "minimize" if metric in LOWER_IS_BETTER else "maximize"
     # Pruning begins when there is something to compare with: five whole trials, five epochs into this one.
@@ -227,7 +228,7 @@ def _bind(folder: Path, estimator: Estimator, request: DataRequest | None, space
             raise CheckpointError(f"{path} is damaged ({error}); remove {folder}, or give another --out") from None
         if known != json.loads(text):
             raise InputError(f"{folder} holds a study of other data or settings; give another --out, or remove that folder")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif not free_for(path):
         raise InputError(f"{folder} is not empty and not a study; give another --out")
     else:
         write_text(path, text)
