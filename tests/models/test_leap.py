@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
-from test_paths import observations
+from test_paths import fit_path, observations
 
 from leapcde.errors import InputError
 from leapcde.models.base import Spec
 from leapcde.models.registry import build
 from leapcde.nn.losses import weight_norms
 from leapcde.paths.batch import Batch
-from leapcde.paths.interpolation import fit_path
 
 pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), span=16.0)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_paths import observations
+from test_paths import fit_path, observations
 
 from leapcde.data.batch import Padded
 from leapcde.models.base import Spec
@@ -17,7 +17,6 @@ from leapcde.nn.ages import AGES, LONG
 from leapcde.nn.blocks import shifted
 from leapcde.nn.onward import STARTS
 from leapcde.paths.batch import Batch, Hidden, Recipe
-from leapcde.paths.interpolation import fit_path
 from leapcde.paths.neighbours import counted, latest
 from leapcde.solve.rollout import least_squares
 from leapcde.solve.scan import linear_scan
