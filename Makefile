@@ -1,7 +1,9 @@
 # Every target builds the environment it needs in .venv, with the versions of constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
-# Python compiles what it imports; compiling all that is installed takes half a minute more.
+# Python compiles what it imports and keeps that, whatever the environment says: dozens of processes start in the tests, and
+# each would compile all of JAX again. Compiling all that is installed takes half a minute more.
+export PYTHONDONTWRITEBYTECODE :=
 PIP := --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Tests run one process a core; each computes on one thread, so that they do not fight over cores.
 ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1

@@ -17,6 +17,8 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+gc.disable()  # until all is imported; see pytest_collection_finish
+
 # No test reads programs that another run compiled; this is how a user switches JAX's cache off, also in child processes.
 jax.config.update("jax_enable_compilation_cache", False)
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
@@ -48,6 +50,14 @@ def awake(model):
         return leaf + rng.normal(size=leaf.shape) * size * ~rows
 
     return jax.tree.map(stir, model)
+
+
+def pytest_collection_finish() -> None:
+    """Python looks for garbage rarely, and not among what was imported: every tenth second went into it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture

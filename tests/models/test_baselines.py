@@ -12,12 +12,11 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 from test_leap import spline_of
-from test_paths import observations
+from test_paths import fit_path, observations
 
 from leapcde.models.base import Spec
 from leapcde.models.registry import build
 from leapcde.paths.batch import Batch, Recipe
-from leapcde.paths.interpolation import fit_path
 
 pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), static=2, span=16.0)

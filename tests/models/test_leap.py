@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
-from test_paths import observations
+from test_paths import fit_path, observations
 
 from leapcde.errors import InputError
 from leapcde.models.base import Spec
 from leapcde.models.registry import build
 from leapcde.nn.losses import weight_norms
 from leapcde.paths.batch import Batch
-from leapcde.paths.interpolation import fit_path
 
 pytestmark = pytest.mark.usefixtures("x64")
 SPEC = Spec("classification", values=3, channels=4, output=(5,), span=16.0)
@@ -181,7 +180,8 @@ def test_the_weight_penalty_reaches_every_field():
 def test_many_channels_are_followed_less_closely(values, task, alpha):
     """‖Y − x‖² is a sum over channels: with α = 1 it drowns the task's loss where there are many."""
     spec = Spec(task, values=values, channels=values + 1, output=(3, values) if task == "forecasting" else (3,), span=16.0)
-    assert build("leap", spec, hidden=4, f_width=8).alpha == pytest.approx(alpha)
+    made = eqx.filter_eval_shape(lambda: build("leap", spec, hidden=4, f_width=8))
+    assert made.alpha == pytest.approx(alpha)
 
 
 def _any_slope(part) -> bool:
@@ -249,7 +249,7 @@ def test_restart_changes_the_density_and_nothing_else():
     batch, key, coarse = batch_of(1), jax.random.key(0), {"decoder_steps": 6, "solver_options": {"substeps": 1}}
     restart, without = model_of("leap:restart", **coarse), model_of(beta=0.0, **coarse)
     rows = np.asarray(batch.obs.mask).max(-1).sum(-1)
-    integral = np.asarray(restart.restarted(restart.leap.course(batch), key))
+    integral = np.asarray(eqx.filter_jit(lambda r, b: r.restarted(r.leap.course(b), key))(restart, batch))
     want = run(without, batch, key).penalty + 0.3 * np.mean(integral / rows)
     np.testing.assert_allclose(run(restart, batch, key).penalty, want, rtol=1e-9)
     np.testing.assert_array_equal(run(restart, batch).prediction, run(without, batch).prediction)

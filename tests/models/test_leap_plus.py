@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_paths import observations
+from test_paths import fit_path, observations
 
 from leapcde.data.batch import Padded
 from leapcde.models.base import Spec
@@ -17,7 +17,6 @@ from leapcde.nn.ages import AGES, LONG
 from leapcde.nn.blocks import shifted
 from leapcde.nn.onward import STARTS
 from leapcde.paths.batch import Batch, Hidden, Recipe
-from leapcde.paths.interpolation import fit_path
 from leapcde.paths.neighbours import counted, latest
 from leapcde.solve.rollout import least_squares
 from leapcde.solve.scan import linear_scan
@@ -42,16 +41,21 @@ def future() -> np.ndarray:
 def batch_of(seed=0, target=None) -> Batch:
     obs = observations(seed, length=16, keep=0.6, gaps=(0.5, 1.5))
     obs = obs._replace(times=obs.times - obs.times[:, :1], static=np.zeros((4, 0)), target=target)
-    obs = masked(jax.tree.map(jnp.asarray, obs), jnp.asarray(obs.mask))
+    obs = jax.jit(masked)(jax.tree.map(jnp.asarray, obs), jnp.asarray(obs.mask))
     return Batch(obs, fit_path(obs, "natural"))
+
+
+# As one program each: step by step, every operation would be compiled by itself.
+@eqx.filter_jit
+def some_hidden(batch, hide, key):
+    return Augment(hide=hide, recipe=Recipe())(batch, key)
 
 
 def model_of(task="classification", **options):
     model = build("leap+", SPEC[task], seed=3, **{**SMALL, **options})
-    moved = lambda i, a: a + 0.3 * jax.random.normal(jax.random.key(i), a.shape, jnp.float64)
-    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
-    leaves, tree = jax.tree.flatten(arrays)
-    return eqx.combine(jax.tree.unflatten(tree, [moved(i, a) for i, a in enumerate(leaves)]), rest)
+    rng = np.random.default_rng(3)
+    moved = lambda a: jnp.asarray(np.asarray(a) + 0.3 * rng.normal(size=a.shape)) if eqx.is_inexact_array(a) else a
+    return jax.tree.map(moved, model)
 
 
 @eqx.filter_jit
@@ -88,7 +92,7 @@ def rms(x, weight):
 
 def slow_Y(model, batch, b, t):
     """Y(t) and log s(t) of one sample, channel by channel, from its list of observations."""
-    obs, C, span = batch.obs, model.values, model.span
+    obs, C, span = jax.tree.map(np.asarray, batch.obs), model.values, model.span
     X = np.asarray(at(batch.X, jnp.full((4, 1), t)))[b, 0, -C:]
     x, gap, there = np.zeros((2 * SIDE, C)), np.full((2 * SIDE, C), 4 * span), np.zeros((2 * SIDE, C), bool)
     for c in range(C):
@@ -111,8 +115,8 @@ def slow_Y(model, batch, b, t):
 
 def slow_z(model, batch, b):
     """The stack of one sample at its own rows, knot by knot."""
-    obs, C = batch.obs, model.values
-    times = np.unique(np.asarray(obs.times[b]))
+    obs, C = jax.tree.map(np.asarray, batch.obs), model.values
+    times = np.unique(obs.times[b])
     K, D = len(times), model.norm.shape[0]
     found = [slow_Y(model, batch, b, t) for t in times]
     Y = np.stack([y for y, _ in found])
@@ -158,8 +162,8 @@ def slow_q(model, obs, b, at, end):
 
 def test_the_path_is_the_docstrings():
     model, batch = model_of(), batch_of()
-    t = jnp.linspace(0.1, 1.0, 9)[None] * batch.obs.times[:, -1:]
-    Y, log_s, *_ = path(model, batch, t)
+    t = np.linspace(0.1, 1.0, 9)[None] * np.asarray(batch.obs.times[:, -1:])
+    Y, log_s = (np.asarray(one) for one in path(model, batch, jnp.asarray(t))[:2])
     for b in range(4):
         for q in range(9):
             wanted = slow_Y(model, batch, b, float(t[b, q]))
@@ -183,16 +187,18 @@ def test_the_stack_is_the_docstrings():
 
 def test_that_an_observation_was_made_is_not_hidden():
     model, batch = model_of(ages=True), batch_of()
-    hidden = Augment(hide=0.9)(batch, jax.random.key(3))
+    hidden = some_hidden(batch, 0.9, jax.random.key(3))
     assert hidden.hidden is not None and hidden.hidden.mask.sum() > 0
     np.testing.assert_array_equal(hidden.made, batch.made)
     last = hidden.obs._replace(last=batch.obs.last)  # of what it was, ages know the last value that is seen
-    np.testing.assert_allclose(model.ages(hidden._replace(obs=last)), model.ages(batch), rtol=1e-9)
+    ages = eqx.filter_jit(model.ages)
+    np.testing.assert_allclose(ages(hidden._replace(obs=last)), ages(batch), rtol=1e-9)
 
 
 def slow_flow(model, obs, b, row, z, dt, steps):
     """Y at multiples of dt after a row of a sample, from what is seen up to that row."""
-    f, seen = model.onward.f, np.asarray(obs.mask[b]) * (np.arange(obs.mask.shape[1]) <= row)[:, None]
+    obs = jax.tree.map(np.asarray, obs)
+    f, seen = model.onward.f, obs.mask[b] * (np.arange(obs.mask.shape[1]) <= row)[:, None]
     x, slopes = np.zeros(3), np.zeros((SIDE - 1, 3))
     for c in range(3):
         mine = [(float(t), float(v)) for t, v, m in zip(obs.times[b], obs.values[b, :, c], seen[:, c], strict=True) if m]
@@ -218,8 +224,8 @@ def between(track, at):
 
 def test_the_flow_is_the_docstrings():
     model, batch = model_of("forecasting"), batch_of()
-    z, obs = np.asarray(stack(model, batch)), batch.obs
-    Y = run(model, batch).prediction
+    z, obs = np.asarray(stack(model, batch)), jax.tree.map(np.asarray, batch.obs)
+    Y = np.asarray(run(model, batch).prediction)
     for b in range(4):
         t_L = max(float(t) for t, m in zip(obs.times[b], obs.mask[b], strict=True) if m.any())
         end = float(obs.times[b, -1])
@@ -232,8 +238,8 @@ def test_the_flow_is_the_docstrings():
 def test_the_path_starts_again_at_observations():
     """Eq. 11 where the path goes on: from each start, at the next rows within the horizon, hidden and future ones too."""
     model, batch, key = model_of("forecasting"), batch_of(target=jnp.asarray(future())), jax.random.key(4)
-    given = Augment(hide=0.5, recipe=Recipe())(batch, jax.random.key(0))
-    obs, hidden, H = given.obs, given.hidden, 4
+    given = some_hidden(batch, 0.5, jax.random.key(0))
+    obs, hidden, H = jax.tree.map(np.asarray, given.obs), given.hidden, 4
     some = jax.random.uniform(key, obs.times.shape) * (0.5 + obs.mask.max(-1))
     starts = np.argsort(-np.asarray(some), 1)[:, :STARTS]
     total, count = 0.0, 0
@@ -253,9 +259,10 @@ def test_the_path_starts_again_at_observations():
                     off = (between(track, since) - x) ** 2
                     total, count = total + np.nansum(off), count + np.sum(~np.isnan(off))
     assert count > 50
-    np.testing.assert_allclose(eqx.filter_jit(model.onward.error)(given, (1.0, 2.0, 3.0, 4.0), key), total / count, rtol=1e-7)
-    parts = model.Y.error(given, hidden, key, 32, model.options.beta) + model.onward.error(given, (1.0, 2.0, 3.0, 4.0), key)
-    np.testing.assert_allclose(model.L_Y(given, key), model.options.alpha * parts, rtol=1e-12)
+    onward = eqx.filter_jit(model.onward.error)(given, (1.0, 2.0, 3.0, 4.0), key)
+    np.testing.assert_allclose(onward, total / count, rtol=1e-7)
+    parts = eqx.filter_jit(model.Y.error)(given, hidden, key, 32, model.options.beta) + onward
+    np.testing.assert_allclose(eqx.filter_jit(model.L_Y)(given, key), model.options.alpha * parts, rtol=1e-12)
     assert float(model.L_Y(given, None)) == 0.0
 
 
@@ -278,37 +285,39 @@ def test_untrained_it_is_the_linear_rollout():
 def test_what_is_asked_is_what_was_hidden():
     """L_Y, from its sums: relative error and Student's density, at hidden entries alone."""
     model, batch = model_of(alpha=0.7, beta=0.3), batch_of()
-    hidden = batch.obs.mask * visible(batch.obs, 0.9, 0.0, jax.random.key(0))
-    seen = masked(batch.obs, hidden)
+    left = batch.obs.mask * eqx.filter_jit(visible)(batch.obs, 0.9, 0.0, jax.random.key(0))
+    seen = jax.jit(masked)(batch.obs, left)
     given = Batch(seen, fit_path(seen, "natural"), Hidden(batch.obs.values, batch.obs.mask - seen.mask))
     few = given.obs.times.shape[1] <= 16  # then all rows are asked for
     assert few and float(given.hidden.mask.sum()) > 5
     Y, log_s, *_ = path(model, given, given.obs.times)
-    X = given.X.evaluate(given.obs.times)[..., -3:]
+    X = at(given.X, given.obs.times)[..., -3:]
     mask, x = np.asarray(given.hidden.mask), np.asarray(batch.obs.values)
     far = [float(np.sum(mask * (np.asarray(p) - x) ** 2)) for p in (Y, X)]
     log_p = -2 * np.log1p((np.asarray(Y) - x) ** 2 / np.exp(2 * np.asarray(log_s)) / 3) - np.asarray(log_s)
     wanted = 0.7 * (far[0] / (far[1] + 1e-6) - 0.3 * np.sum(mask * log_p) / mask.sum())
-    np.testing.assert_allclose(model.L_Y(given, jax.random.key(1)), wanted, rtol=1e-9)
-    assert float(model(given, key=jax.random.key(1)).penalty) == pytest.approx(wanted)
-    assert float(model(given).penalty) == 0.0
+    np.testing.assert_allclose(eqx.filter_jit(model.L_Y)(given, jax.random.key(1)), wanted, rtol=1e-9)
+    assert float(run(model, given, jax.random.key(1)).penalty) == pytest.approx(wanted)
+    assert float(run(model, given).penalty) == 0.0
 
 
 def along(f, model, direction, step=1e-6):
     """The slope of f along a direction of the model's weights, exact and by finite differences."""
-    move = lambda e: eqx.apply_updates(model, jax.tree.map(lambda d: e * d, direction))
+    move = eqx.filter_jit(lambda e: eqx.apply_updates(model, jax.tree.map(lambda d: e * d, direction)))
     f = eqx.filter_jit(f)
     slope = eqx.filter_jit(eqx.filter_grad(f))(model)
-    exact = sum(jnp.sum(g * d) for g, d in zip(jax.tree.leaves(slope), jax.tree.leaves(direction), strict=True))
-    return exact, (f(move(step)) - f(move(-step))) / (2 * step)
+    exact = sum(
+        np.sum(np.asarray(g) * np.asarray(d)) for g, d in zip(jax.tree.leaves(slope), jax.tree.leaves(direction), strict=True)
+    )
+    return exact, (f(move(jnp.asarray(step))) - f(move(jnp.asarray(-step)))) / (2 * step)
 
 
 def directions(model):
     """Random directions in which only Y, only log s, and all but m move: the three stand still for each other."""
     arrays = eqx.filter(model, eqx.is_inexact_array)
-    anywhere = jax.tree.map(lambda a: jax.random.normal(jax.random.key(a.size), a.shape, a.dtype), arrays)
-    nowhere = jax.tree.map(jnp.zeros_like, arrays)
-    last, is_s = lambda m: m.Y.m.layers[-1].weight, jnp.arange(18) >= 15
+    anywhere = jax.tree.map(lambda a: jnp.asarray(np.random.default_rng(a.size).normal(size=a.shape)), arrays)
+    nowhere = jax.tree.map(lambda a: jnp.asarray(np.zeros(a.shape)), arrays)
+    last, is_s = lambda m: m.Y.m.layers[-1].weight, np.arange(18) >= 15
     only = lambda which: eqx.tree_at(last, nowhere, last(anywhere) * which)
     return only(~is_s), only(is_s), eqx.tree_at(lambda m: m.Y.m, anywhere, nowhere.Y.m)
 
@@ -317,7 +326,7 @@ def directions(model):
 def test_gradients(task):
     """Of the answer, of the path's error and of its density, against finite differences."""
     model, key = model_of(task), jax.random.key(1)
-    given = Augment(hide=0.5, recipe=Recipe())(batch_of(target=jnp.asarray(future())), jax.random.key(0))
+    given = some_hidden(batch_of(target=jnp.asarray(future())), 0.5, jax.random.key(0))
     _, s_moves, z_moves = directions(model)
     np.testing.assert_allclose(*along(lambda m: jnp.sum(jnp.sin(m(given).prediction)), model, z_moves), rtol=1e-5)
     error = model_of(task, beta=0.0)
@@ -414,7 +423,7 @@ def test_gru_ode_on_the_path():
     np.testing.assert_allclose(run(still, batch).prediction, run(still.gru, batch).prediction, rtol=1e-6)
     assert np.abs(run(moved, batch).prediction - run(moved.gru, batch).prediction).max() > 1e-4
     key = jax.random.key(0)
-    assert float(run(moved, batch, key).penalty) == pytest.approx(float(moved.path.L_Y(batch, key)))
+    assert float(run(moved, batch, key).penalty) == pytest.approx(float(eqx.filter_jit(moved.path.L_Y)(batch, key)))
 
 
 def test_without_pooling_the_end_is_read():
