@@ -47,7 +47,8 @@ def trained(task: str) -> tuple[Estimator, leapcde.Series]:
     return LeapForecaster().fit(X), X
 
 
-@pytest.fixture(scope="module", params=["classification", "regression", "forecasting"])  # others have files of their own
+# Each trains with nothing set, a quarter of a minute: numbers are asked for in the slow tests, others in files of their own.
+@pytest.fixture(scope="module", params=["classification", pytest.param("regression", marks=pytest.mark.slow), "forecasting"])
 def fitted(request):
     return trained(request.param)
 
@@ -118,7 +119,10 @@ def test_it_says_how_to_get_a_stream(fitted):
         one.stream(static=[0.0])
 
 
-@pytest.mark.parametrize("make", [LeapClassifier, LeapRegressor, pytest.param(LeapForecaster, marks=pytest.mark.slow)])
+SLOW = [pytest.param(make, marks=pytest.mark.slow) for make in (LeapRegressor, LeapForecaster)]
+
+
+@pytest.mark.parametrize("make", [LeapClassifier, *SLOW])
 def test_the_contract_holds(make):
     more = {"horizon": 3, "window": 12} if make is LeapForecaster else {}
     assert "it_survives_pickling" in check_estimator(make(epochs=2, **more))
