@@ -12,9 +12,9 @@ def apart(f, *args):
 
     XLA on CPU fuses what leads to an array into every use of it, and computes all of it again there, gathers and
     exponentials too; it removes `lax.optimization_barrier` before it does. It does not look into the branches of a
-    condition, so here is one that always holds, unless an argument is NaN.
+    condition, so here is one that always holds, unless the first number is not finite: then nothing is.
     """
     first = next(a for a in jax.tree.leaves(args) if jnp.issubdtype(a.dtype, jnp.floating))
     like = jax.eval_shape(f, *args)
-    nothing = lambda *_: jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), like)
+    nothing = lambda *_: jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan if jnp.issubdtype(a.dtype, jnp.floating) else 0, a.dtype), like)
     return lax.cond(first.ravel()[0] < jnp.inf, f, nothing, *args)
