@@ -110,7 +110,9 @@ def training(p: Problem):
 
     Each step takes the samples in another order and hides other rows, so that nothing can be computed once for all.
     """
-    params, static = eqx.partition(jax.tree.map(lambda a: jnp.array(a) if eqx.is_array(a) else a, p.model), eqx.is_inexact_array)
+    params, static = eqx.partition(
+        jax.tree.map(lambda a: jnp.array(a) if eqx.is_array(a) else a, p.model), eqx.is_inexact_array
+    )
     optimiser = make_optimiser("adam", 0.0, None)
     neutral = {"weight_penalty": 0.0, "noise": 0.0, "weights": None, "in_window": 0.0, "smoothing": 0.0, "ema": 0.0}
     step = Step(static, "classification", optimiser=optimiser, augment=p.augment, accumulate=1, **neutral)

@@ -9,9 +9,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from leapcde.nn.dense import MLP
+from leapcde.paths.apart import apart
 from leapcde.paths.batch import Batch, Hidden
 from leapcde.paths.neighbours import around
-from leapcde.paths.apart import apart
 
 
 class Between(eqx.Module):

@@ -16,5 +16,7 @@ def apart(f, *args):
     """
     first = next(a for a in jax.tree.leaves(args) if jnp.issubdtype(a.dtype, jnp.floating))
     like = jax.eval_shape(f, *args)
-    nothing = lambda *_: jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan if jnp.issubdtype(a.dtype, jnp.floating) else 0, a.dtype), like)
+    nothing = lambda *_: jax.tree.map(
+        lambda a: jnp.full(a.shape, jnp.nan if jnp.issubdtype(a.dtype, jnp.floating) else 0, a.dtype), like
+    )
     return lax.cond(first.ravel()[0] < jnp.inf, f, nothing, *args)
