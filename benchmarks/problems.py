@@ -106,13 +106,11 @@ STEPS = 4  # of ours in a call
 
 
 def training(p: Problem):
-    """A function that makes `STEPS` steps of Adam each time it is called: by the trainer's own loop, which makes up to 64 in a call.
+    """A function that makes `STEPS` steps of Adam in a call, by the trainer's own loop, which makes up to 64.
 
     Each step takes the samples in another order and hides other rows, so that nothing can be computed once for all.
     """
-    params, static = eqx.partition(
-        jax.tree.map(lambda a: jnp.array(a) if eqx.is_array(a) else a, p.model), eqx.is_inexact_array
-    )
+    params, static = eqx.partition(p.model, eqx.is_inexact_array)
     optimiser = make_optimiser("adam", 0.0, None)
     neutral = {"weight_penalty": 0.0, "noise": 0.0, "weights": None, "in_window": 0.0, "smoothing": 0.0, "ema": 0.0}
     step = Step(static, "classification", optimiser=optimiser, augment=p.augment, accumulate=1, **neutral)

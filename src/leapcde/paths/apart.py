@@ -14,9 +14,8 @@ def apart(f, *args):
     exponentials too; it removes `lax.optimization_barrier` before it does. It does not look into the branches of a
     condition, so here is one that always holds, unless the first number is not finite: then nothing is.
     """
-    first = next(a for a in jax.tree.leaves(args) if jnp.issubdtype(a.dtype, jnp.floating))
+    number = lambda a: jnp.issubdtype(a.dtype, jnp.floating)
+    first = next(a for a in jax.tree.leaves(args) if number(a))
     like = jax.eval_shape(f, *args)
-    nothing = lambda *_: jax.tree.map(
-        lambda a: jnp.full(a.shape, jnp.nan if jnp.issubdtype(a.dtype, jnp.floating) else 0, a.dtype), like
-    )
-    return lax.cond(first.ravel()[0] < jnp.inf, f, nothing, *args)
+    nothing = lambda *_: jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan if number(a) else 0, a.dtype), like)
+    return lax.cond(jnp.ravel(first)[0] < jnp.inf, f, nothing, *args)

@@ -40,7 +40,7 @@ def _around(times, mask, clock, x, t, *, count: int, causal: bool):
 
 
 def observed(times, values, mask):
-    """Times and values of each channel's observations, moved to the front, the last one repeated behind: (batch, rows, channels)."""
+    """Times and values of each channel's observations, moved to the front, the last one repeated: (batch, rows, channels)."""
     order, count = observed_first(mask), mask.sum(1, keepdims=True).astype(jnp.int32)
     index = take_rows(order, jnp.minimum(jnp.arange(mask.shape[1])[None, :, None], jnp.maximum(count - 1, 0)))
     return take_rows(jnp.broadcast_to(times[..., None], values.shape), index), take_rows(values * (mask > 0), index)
