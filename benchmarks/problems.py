@@ -8,7 +8,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from leapcde.data.read import as_series
 from leapcde.models.base import Spec
@@ -20,6 +19,7 @@ from leapcde.paths.ragged import make_buckets
 from leapcde.solve.runge_kutta import TABLEAUX
 from leapcde.solve.trace import draw_probe
 from leapcde.training.augment import Augment
+from leapcde.training.step import State, Step, make_optimiser, run_steps
 from leapcde_paper import budgets
 
 # The paper's batch, length × channels of X (time among them), D_h, width and hidden layers of its fields.
@@ -102,24 +102,29 @@ def forward(model, batch: Batch):
     return model(batch).prediction
 
 
-@eqx.filter_jit(donate="all-except-first")
-def _train(data, model, state):
-    optimiser = optax.adam(RATE)
-    _, slope = eqx.filter_value_and_grad(loss)(model, *data)
-    updates, state = optimiser.update(slope, state)
-    return eqx.apply_updates(model, updates), state
+STEPS = 4  # of ours in a call
 
 
 def training(p: Problem):
-    """A function that makes one step of Adam each time it is called."""
-    copy = jax.tree.map(lambda a: jnp.array(a) if eqx.is_array(a) else a, p.model)
-    held = [copy, optax.adam(RATE).init(eqx.filter(copy, eqx.is_inexact_array))]
+    """A function that makes `STEPS` steps of Adam in a call, by the trainer's own loop, which makes up to 64.
 
-    def step():
-        held[:] = _train((p.batch, p.labels, p.key, p.augment), *held)
-        jax.block_until_ready(held)
+    Each step takes the samples in another order and hides other rows, so that nothing can be computed once for all.
+    """
+    params, static = eqx.partition(p.model, eqx.is_inexact_array)
+    optimiser = make_optimiser("adam", 0.0, None)
+    neutral = {"weight_penalty": 0.0, "noise": 0.0, "weights": None, "in_window": 0.0, "smoothing": 0.0, "ema": 0.0}
+    step = Step(static, "classification", optimiser=optimiser, augment=p.augment, accumulate=1, **neutral)
+    data = p.batch._replace(obs=p.batch.obs._replace(target=jnp.asarray(p.labels)))
+    generator, held = np.random.default_rng(0), [State(params, optimiser.init(params))]
+    rates, epochs = np.full(STEPS, RATE, np.float32), np.zeros(STEPS, np.float32)
 
-    return step
+    def steps():
+        order = np.stack([generator.permutation(len(p.labels)) for _ in range(STEPS)])
+        held[0], _ = run_steps(step, held[0], data, order, rates, epochs, p.key, np.arange(STEPS), STEPS)
+        jax.block_until_ready(held[0].params)
+
+    steps.steps = STEPS  # pyright: ignore[reportFunctionMemberAccess]
+    return steps
 
 
 MATMUL = 2 * 1024**3  # operations of the product whose rate is the yardstick

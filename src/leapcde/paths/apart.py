@@ -20,4 +20,4 @@ def apart(f, *args):
     first = next(a for a in jax.tree.leaves(args) if jnp.issubdtype(a.dtype, jnp.floating))
     like = jax.eval_shape(f, *args)
     nothing = lambda *_: jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), like)
-    return lax.cond(~(first.ravel()[0] > jnp.inf), f, nothing, *args)
+    return lax.cond(~(jnp.ravel(first)[0] > jnp.inf), f, nothing, *args)

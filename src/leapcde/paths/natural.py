@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from leapcde.paths.interpolation import Interpolation, register_interpolation
-from leapcde.paths.neighbours import observed
+from leapcde.paths.neighbours import observed, so_far
 from leapcde.paths.path import CubicPath, take_rows
 
 
@@ -61,7 +61,7 @@ def _cut_at_knots(times, mask, points, curvature) -> CubicPath:
     clock, x = points
     seen = mask > 0
     # The spline piece that contains knot i is the one after the observations counted up to it.
-    count = jnp.cumsum(seen, axis=1)
+    count = so_far(seen.astype(jnp.int32))
     total = count[:, -1:]
     index = jnp.clip(count - 1, 0, jnp.maximum(total - 2, 0))
     pick = lambda a, shift: take_rows(a, index + shift)

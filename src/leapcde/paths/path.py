@@ -65,8 +65,8 @@ class CubicPath(eqx.Module):
     def _ends(self, index):
         if isinstance(index, slice):
             return self.values[:, :-1], self.values[:, 1:], self.left, self.right
-        pick = lambda a: jnp.take_along_axis(a, index, axis=1)
-        return pick(self.values), jnp.take_along_axis(self.values, index + 1, axis=1), pick(self.left), pick(self.right)
+        pick = lambda a, shift=0: jnp.take_along_axis(a, index + shift, axis=1, mode="promise_in_bounds")
+        return pick(self.values), pick(self.values, 1), pick(self.left), pick(self.right)
 
     def _locate(self, t, side: str):
         """The piece of each query, the share of it that has passed, and its length. `side` decides at a knot."""
@@ -123,4 +123,4 @@ def two_knots(array, fill=None):
 
 def take_rows(array, index):
     """Rows of (batch, rows, channels) by an index of each sample and channel; beyond the ends, the end."""
-    return jnp.take_along_axis(array, jnp.clip(index, 0, array.shape[1] - 1), axis=1)
+    return jnp.take_along_axis(array, jnp.clip(index, 0, array.shape[1] - 1), axis=1, mode="promise_in_bounds")

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from leapcde.data.batch import Padded
 from leapcde.paths.batch import Batch, Hidden, Recipe
-from leapcde.paths.interpolation import forward_fill, interpolation_of
-from leapcde.paths.path import two_knots
+from leapcde.paths.interpolation import interpolation_of
+from leapcde.paths.path import take_rows, two_knots
 from leapcde.paths.transform import add_channels, with_linear
 
 SPANS = 2  # spans of time that `hide` takes out of a sample
@@ -51,7 +51,8 @@ class Augment:
 def masked(obs: Padded, mask) -> Padded:
     """The observations of which only those of `mask` were made; rows and their times stay."""
     values = obs.values * mask
-    return obs._replace(values=values, mask=mask, last=forward_fill(values, mask)[:, -1])
+    newest = jnp.max(jnp.where(mask > 0, jnp.arange(mask.shape[1])[:, None], 0), 1, keepdims=True)
+    return obs._replace(values=values, mask=mask, last=take_rows(values, newest)[:, 0])  # 0 where nothing was
 
 
 def visible(obs: Padded, rows: float, spans: float, key):
