@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from leapcde.explain.over_time import plot_over_time
 from leapcde.files import json_text, write_text
 from leapcde.training.fitted import Fitted
 
-EPOCHS = 6
+STAYS, EPOCHS = 12_000, 7  # of 28,235 stays of the training part
 CHOOSING = 2_000  # validation stays that choose the weights and the rounds, and calibrate; all of them set the threshold
 STREAMED = 20  # test stays that are streamed, hour by hour
 ROOT = Path(__file__).parent.parent
@@ -41,7 +42,7 @@ RESULTS, PICTURE = ROOT / "results" / "sepsis-hourly.json", ROOT / "docs" / "gui
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stays", type=int, help="that train, model and trees; all if not given")
+    parser.add_argument("--stays", type=int, default=STAYS, help="that train, the model and the trees")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path("runs/sepsis-hourly"))
@@ -56,8 +57,9 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
     train, choosing = some(data.train, asked.stays), some(data.validation, CHOOSING)
     classifier = learned(train, choosing, asked)
     fitted = {"leap+": classifier.fitted_, **beside(train, choosing, classifier, asked)}
-    found = {name: _rounded(judged(one, data)["test"]) for name, one in fitted.items()}
-    _draw(classifier, data.test, found["leap+"]["threshold"])
+    found = {name: kept(asked, f"{name} in numbers", lambda one=one: _plain(judged(one, data))) for name, one in fitted.items()}
+    found = {part: {name: _rounded(of[part]) for name, of in found.items()} for part in ("validation", "test")}
+    _draw(classifier, data.test, found["test"]["leap+"]["threshold"])
     return {
         "training stays": len(train),
         "all training stays": len(data.train),
@@ -66,10 +68,18 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
         "streamed stays": STREAMED,
         "epochs": asked.epochs,
         "seed": asked.seed,
-        "minutes": json.loads((asked.keep / "minutes.json").read_text()),
-        "largest difference from streaming": _streamed(classifier, some(data.test, STREAMED)),
-        "test": found,
+        "minutes": {name: round(json.loads((asked.keep / f"{name} minutes.json").read_text()), 1) for name in fitted},
+        "largest difference from streaming": kept(asked, "streams", lambda: _streamed(classifier, some(data.test, STREAMED))),
+        **found,
     }
+
+
+def kept(asked: argparse.Namespace, name: str, found: Callable[[], Any]) -> Any:
+    """What was found, from its file if it is there."""
+    path = asked.keep / f"{name}.json"
+    if not path.exists():
+        write_text(path, json_text(found(), indent=1))
+    return json.loads(path.read_text())
 
 
 def some(part: Series, stays: int | None) -> Series:
@@ -89,7 +99,7 @@ def learned(train: Series, choosing: Series, asked: argparse.Namespace) -> LeapC
     made = LeapClassifier(target_per="row", epochs=asked.epochs, seed=asked.seed, verbose=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     made.fit(train, validation=choosing, checkpoint=asked.keep / f"training-{asked.seed}.safetensors")
-    _keep_minutes(asked, "leap+", sum(row["seconds"] for row in made.history_) / 60)
+    kept(asked, "leap+ minutes", lambda: sum(row["seconds"] for row in made.history_) / 60)
     made.save(path)
     return made
 
@@ -103,19 +113,17 @@ def beside(train: Series, choosing: Series, classifier: LeapClassifier, asked: a
             began = time.process_time()
             one = fit_baseline(name, train, choosing, classifier.fitted_.preprocessor, seed=asked.seed)
             calibrated(one, choosing, np.zeros(2))[0].save(path)
-            _keep_minutes(asked, name, (time.process_time() - began) / 60)
+            kept(asked, f"{name} minutes", lambda began=began: (time.process_time() - began) / 60)
         found[name] = leapcde.load(path).fitted_
     return found
 
 
-def _keep_minutes(asked: argparse.Namespace, name: str, minutes: float) -> None:
-    path = asked.keep / "minutes.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    write_text(path, json_text({**known, name: round(minutes, 1)}, indent=2))
+def _rounded(numbers: dict[str, float | None]) -> dict[str, float | None]:
+    return {key: None if value is None else round(value, 4) for key, value in numbers.items()}
 
 
-def _rounded(numbers: dict[str, float], places: int = 4) -> dict[str, float]:
-    return {key: round(float(value), places) for key, value in numbers.items()}
+def _plain(parts: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {part: {key: float(value) for key, value in of.items()} for part, of in parts.items()}
 
 
 def _streamed(classifier: LeapClassifier, stays: Series) -> float:

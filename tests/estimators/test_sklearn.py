@@ -103,31 +103,43 @@ def test_aeon():
 
 # What has no labels, or labels of its own kind ------------------------------------------------------------------------
 
-OWN_FORM = {
-    "check_n_features_in_after_fitting": "series may be longer or shorter later",
-    "check_estimators_empty_data_messages": "refused in other words",
-    "check_dtype_object": "a dictionary among the numbers is refused, but with a ValueError",
-    "check_fit2d_predict1d": "one row is one sample of so many times, or refused in other words",
-    "check_n_features_in": "n_features_in_ counts channels, and a 2-D array has one, whatever its length",
-    "check_readonly_memmap_input": "its data is as it should be for others",
-}
+TWO_ROWS = "its samples have one or two features, which are rows: nothing can be hidden between them, and that is said"
 HOLES = {
-    **OWN_FORM,
-    "check_transformer_data_not_an_array": "tables of features are refused: tables are long here, and need id=",
+    "check_n_features_in_after_fitting": "series may be longer or shorter later",
+    "check_transformer_general": "the same, and the rest of it passes: fit and transform at once are one after the other",
+    "check_transformer_data_not_an_array": "what was given as a list comes back as one, and has no shape",
+    "check_estimators_empty_data_messages": "an array without columns is one without times: refused in other words",
+    "check_dtype_object": "a dictionary among the numbers is refused, but with a ValueError",
+    "check_fit2d_predict1d": "refused in other words",
+    **dict.fromkeys(
+        (
+            "check_estimators_overwrite_params",
+            "check_estimators_fit_returns_self",
+            "check_readonly_memmap_input",
+            "check_fit2d_1feature",
+            "check_fit_idempotent",
+            "check_fit_check_is_fitted",
+            "check_n_features_in",
+        ),
+        TWO_ROWS,
+    ),
 }
-# A row of one number is a series of one observation, of which nothing can be hidden.
-HOLES |= {"check_fit2d_1feature": "a path needs a series with three rows: refused, and said", "check_fit2d_1sample": "the same"}
 
 
 class Observed(LeapSurvival):
     """Everybody has an event, at a time that scikit-learn's number is brought to: its checks know one number a sample."""
 
     def fit(self, X, y=None, sample_weight=None):
+        return super().fit(X, self._events(y), sample_weight=sample_weight)
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        return super().partial_fit(X, self._events(y), sample_weight=sample_weight)
+
+    def _events(self, y):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         y = column_or_1d(y, warn=True)
-        rank = np.unique(y, return_inverse=True)[1].astype(float) + 1.0
-        return super().fit(X, np.stack([np.ones(len(y)), rank], 1), sample_weight=sample_weight)
+        return np.stack([np.ones(len(y)), np.unique(y, return_inverse=True)[1] + 1.0], 1)
 
     def score(self, X, y=None, sample_weight=None):
         return super().score(X, np.stack([np.ones(len(y)), np.asarray(y, float) - np.min(y)], 1), sample_weight=sample_weight)

@@ -32,6 +32,8 @@ def in_form_of(X: Any, series: Series, values: np.ndarray, columns: Columns) -> 
         return _array(np.array(X, float), series, values)
     if isinstance(X, (list, tuple)) and not any(isinstance(sample, Series) for sample in X):
         return [_sample(sample, values[a:b]) for sample, a, b in zip(X, series.offsets, series.offsets[1:], strict=False)]
+    if hasattr(X, "__array__"):  # what only says how to become an array
+        return _array(np.array(X, float), series, values)
     return replace(series, values=values)
 
 
