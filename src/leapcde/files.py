@@ -9,7 +9,8 @@ import json
 import os
 import platform
 import re
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,10 +45,10 @@ def atomic(path: Path, *, older: Path | None = None) -> Iterator[Path]:
 
     What was at `path` before goes to `older`, if that is given. What killed processes left is cleared away.
     """
-    temporary = path.with_name(f"{_mine(path)}{os.getpid()}.tmp")
+    temporary = unfinished(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _clear(path)
+        clear(path)
         yield temporary
         if older is not None and path.exists():
             os.replace(path, older)
@@ -85,9 +86,17 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def free_for(path: Path) -> bool:
-    """Whether a folder may begin with this file: it is not there, or holds nothing but what was left when it was first written."""
+    """Whether a folder may begin with this file: it is not there, or holds only what was left of a first try at it."""
     folder, left = path.parent, re.compile(rf"\.{re.escape(path.name)}\..*\.tmp")
     return not folder.exists() or (folder.is_dir() and all(left.fullmatch(one.name) for one in folder.iterdir()))
+
+
+def check_apart(out: Path, read: Iterable[Path]) -> None:
+    """What is written must not take the place of what is read."""
+    for path in read:
+        within = path.is_dir() and path.resolve() in out.resolve().parents
+        if out.exists() and path.exists() and (within or os.path.samefile(out, path)):
+            raise InputError(f"{out} is what is read here, and would be lost; give another --out")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -247,13 +256,18 @@ def _mine(path: Path) -> str:
     return f".{path.name}.{platform.node()}-"
 
 
-def _clear(path: Path) -> None:
-    """Remove what writers of this file left behind when they were killed; those that still run keep theirs."""
+def unfinished(path: Path) -> Path:
+    """What a file or a folder is called while this process makes it."""
+    return path.with_name(f"{_mine(path)}{os.getpid()}.tmp")
+
+
+def clear(path: Path) -> None:
+    """Remove what writers of this file or folder left behind when they were killed; those that still run keep theirs."""
     for left in path.parent.glob(f"{glob.escape(_mine(path))}*.tmp"):
         pid = left.name.removeprefix(_mine(path)).removesuffix(".tmp")
         if pid.isdecimal() and not _runs(int(pid)):
             with suppress(OSError):
-                left.unlink()
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def _runs(pid: int) -> bool:

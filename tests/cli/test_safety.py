@@ -36,12 +36,16 @@ def test_sigterm_is_a_clean_stop(monkeypatch):
 
 def test_sigterm_while_arguments_are_read(capsys):
     """Typer takes it for the keyboard there, and would end with 130 and without a word."""
-    with pytest.raises(SystemExit) as end, stopping_cleanly():
+
+    def typer() -> None:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
         except KeyboardInterrupt:
             sys.exit(130)
+
+    with pytest.raises(SystemExit) as end, stopping_cleanly():
+        typer()
     assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,3 +172,23 @@ def test_a_folder_is_trained_predicted_and_evaluated_as_one_file_is(tmp_path, mo
     np.testing.assert_allclose(a["p(yes)"], b["p(yes)"], rtol=1e-4)
     pd.testing.assert_frame_equal(pd.read_parquet("many.parquet"), pd.read_csv("many.csv"), check_dtype=False)
     assert leapcde("evaluate", "one", "whole.parquet", "--json").json == leapcde("evaluate", "many", "parts", "--json").json
+
+
+@pytest.mark.parametrize("content", [b"", b"..", b"../mine", b"/", b"\xff", b"store"])
+def test_a_damaged_note_on_where_a_store_lies_removes_nothing(content, tmp_path):
+    """A folder that it names would be taken for a damaged store, removed, and made again."""
+    home, mine = tmp_path / "stores", tmp_path / "mine" / "thesis.txt"
+    for folder in (home / "store", mine.parent):
+        folder.mkdir(parents=True)
+    mine.write_text("ten years")
+    (home / "0123456789abcdef.same").write_bytes(content)
+    assert build._same(home / "0123456789abcdef.same", "0123456789abcdef") == "0123456789abcdef"
+    assert build._same(home / "none.same", "none") == "none"
+
+
+def test_only_files_of_a_folder_are_tables(tmp_path):
+    """A pipe would be waited for without end, a folder cannot be read."""
+    (tmp_path / "a.csv").write_text("id,time,x\n")
+    (tmp_path / "b.csv").mkdir()
+    os.mkfifo(tmp_path / "c.csv")
+    assert build.tables_at(tmp_path) == [tmp_path / "a.csv"]

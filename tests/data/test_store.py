@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from leapcde.data.split import split
 from leapcde.data.store import mapped
 from leapcde.data.store.files import HEADER, open_store, writing
 from leapcde.errors import InputError, LeapWarning
+from leapcde.files import unfinished
 
 
 def some(seed=0, samples=60) -> Series:
@@ -128,3 +130,29 @@ def test_a_store_that_was_not_finished_is_not_there(tmp_path):
     with pytest.raises(InputError, match="were to be stored"), writing(tmp_path / "store", 10**6) as writer:
         writer.add(some())
     assert not list(tmp_path.iterdir())
+
+
+def test_what_killed_writers_of_a_store_left_goes_and_what_the_living_make_stays(stored):
+    begin = unfinished(stored).name.removesuffix(f"{os.getpid()}.tmp")
+    dead, living = (stored.with_name(f"{begin}{pid}.tmp") for pid in (999_999_999, 1))
+    for folder in (dead, living):
+        folder.mkdir()
+        (folder / "values.npy").write_bytes(b"half")
+    series = some()
+    with writing(stored, len(series.times)) as writer:
+        writer.add(series)
+    assert sorted(path.name for path in stored.parent.iterdir()) == sorted([living.name, stored.name])
+
+
+def test_a_store_that_another_process_made_in_the_meantime_is_taken(stored, monkeypatch):
+    series = some()
+    monkeypatch.setattr("leapcde.data.store.files.shutil.rmtree", lambda *_, **__: None)  # as if it came behind that
+    with writing(stored, len(series.times)) as writer:
+        writer.add(series)
+    equal(open_store(stored), series)
+
+
+def test_a_header_without_end_is_damage(stored):
+    (stored / HEADER).write_text("[" * 100_000)
+    with pytest.raises(ValueError):
+        open_store(stored)

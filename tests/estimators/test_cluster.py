@@ -64,3 +64,17 @@ def test_predict_on_a_cluster_says_what_predict_says(classification, place, monk
     with two_dask_workers() as workers:
         found = pd.DataFrame(leapcde(*ask, "--cluster", workers.scheduler_address).json["predictions"])
     pd.testing.assert_frame_equal(found, alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("error", [TypeError("no ssl_context"), OverflowError("port must be 0-65535"), RuntimeError("tls")])
+def test_an_address_that_is_none_is_one_clear_error(error, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(distributed, "Client", refuse)
+    with pytest.raises(InputError, match="no Dask scheduler answers at 'tls://x'"), cluster.connected("tls://x"):
+        pass
+    with pytest.raises(InputError, match="is empty"), cluster.connected(" "):
+        pass

@@ -72,6 +72,11 @@ class Campaign:
         with (self.state / "defects.txt").open("a") as file:
             file.writelines(f"{problem}\n----\n" for problem in problems)
 
+    def read(self) -> None:
+        """What a process of ours has added."""
+        if self.path.exists():
+            self.report = json.loads(self.path.read_text())
+
     def write(self) -> None:
         self.report["minutes"] = round(self.before + (time.monotonic() - self.began) / 60, 1)
         self.path.write_text(json.dumps(self.report, indent=2) + "\n")
@@ -90,29 +95,32 @@ def add(into: dict[str, Any], found: Counter | dict[str, Any]) -> None:
         into[key] = into.get(key, 0) + value
 
 
-def rehearsed(campaign: Campaign, one: Scenario, kind: str, work: Callable[[], Any]) -> Any:
-    """`work` where forks of a scenario cost little."""
+def rehearsed(campaign: Campaign, one: Scenario, kind: str, work: Callable[[], None]) -> None:
+    """`work` where forks of a scenario cost little: in a process of its own, which adds to the report as it goes."""
     campaign.ready(one, kind)
 
-    def ready() -> Any:
+    def ready() -> None:
         one.again(campaign.place / "whole")
-        return work()
+        work()
 
-    return hot.session(campaign.place / "session", lambda: one.rehearse(campaign.place / "whole"), ready)
+    try:
+        hot.session(campaign.place / "session", lambda: one.rehearse(campaign.place / "whole"), ready)
+    finally:
+        campaign.read()
 
 
 def kills(campaign: Campaign, rng: random.Random, number: int) -> None:
     name = list(RUNS)[number % len(RUNS)]
     one = campaign.whole[name]
-    one.found.clear()
 
-    def work() -> Any:
-        wrong = [killed_until_done(one, campaign.place / f"kills-{number}-{i}", rng) for i in range(RUNS[name])]
-        return dict(one.found), sum(wrong, [])
+    def work() -> None:
+        for i in range(RUNS[name]):
+            one.found.clear()
+            campaign.wrong(killed_until_done(one, campaign.place / f"kills-{number}-{i}", rng))
+            add(campaign.part("kills", name), one.found)
+            campaign.write()
 
-    found, wrong = rehearsed(campaign, one, "kills", work)
-    campaign.wrong(wrong)
-    add(campaign.part("kills", name), found)
+    rehearsed(campaign, one, "kills", work)
 
 
 def trained(campaign: Campaign) -> Path:
@@ -132,41 +140,38 @@ def shorts(campaign: Campaign) -> dict[str, Scenario]:
 
 def full(campaign: Campaign, rng: random.Random, number: int) -> None:
     """The next writes of the next scenario that has some left."""
-    for name, one in shorts(campaign).items():
-        part = campaign.part("full disk", name)
-        if "writes of a run" in part:
-            continue
-        first = part.get("writes that failed", 0) + 1
-        found, wrong, last = rehearsed(campaign, one, "full", lambda one=one, first=first: _full(campaign, one, first))
+    left = [one for one in shorts(campaign).values() if "writes of a run" not in campaign.part("full disk", one.name)]
+    if left:
+        rehearsed(campaign, left[0], "full", lambda: _full(campaign, left[0]))
+
+
+def _full(campaign: Campaign, one: Scenario) -> None:
+    part = campaign.part("full disk", one.name)
+    first = part.get("writes that failed", 0) + 1
+    for write in range(first, first + WRITES):
+        found = Counter()
+        there, wrong = full_at(one, campaign.place / "full", write, found)
         campaign.wrong(wrong)
         add(part, found)
-        if last:
-            part["writes of a run"] = last
-        return
-
-
-def _full(campaign: Campaign, one: Scenario, first: int) -> tuple[Counter, list[str], int]:
-    """What was found, what was wrong, and the number of the last write if it was among them."""
-    found, wrong = Counter(), []
-    for write in range(first, first + WRITES):
-        there, problems = full_at(one, campaign.place / "full", write, found)
-        wrong += problems
         if not there:
-            return found, wrong, write - 1
-    return found, wrong, 0
+            part["writes of a run"] = write - 1
+        campaign.write()
+        if not there:
+            return
 
 
 def two(campaign: Campaign, rng: random.Random, number: int) -> None:
     name = ["fit", "tune", "sweep"][number // EVERY["two"] % 3]
-    one, found = shorts(campaign)[name], Counter()
+    one = shorts(campaign)[name]
 
-    def work() -> Any:
-        wrong = [two_at_once(one, campaign.place / f"two-{number}-{i}", rng, found) for i in range(PAIRS)]
-        return found, sum(wrong, [])
+    def work() -> None:
+        for i in range(PAIRS):
+            found = Counter()
+            campaign.wrong(two_at_once(one, campaign.place / f"two-{number}-{i}", rng, found))
+            add(campaign.part("two processes", name), found)
+            campaign.write()
 
-    found, wrong = rehearsed(campaign, one, "full", work)
-    campaign.wrong(wrong)
-    add(campaign.part("two processes", name), found)
+    rehearsed(campaign, one, "full", work)
 
 
 def memory(campaign: Campaign, rng: random.Random, number: int) -> None:

@@ -27,7 +27,8 @@ from server import ended, forked
 RUNNER = b"_ZN3xla3cpu20ThreadPoolTaskRunnerclESt8functionIFvvEE"
 # mov rdi, rsi; jmp [rsi + 24]: call what the std::function holds, with what it holds.
 AT_ONCE = bytes.fromhex("4889f7ff6618")
-SYMBOLS = 2  # the kind of an ELF section that holds them
+SYMBOLS = 2  # the kind of an ELF section that holds them, in such rows
+ROW = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("part", "<u2"), ("value", "<u8"), ("size", "<u8")])
 PAGE = mmap.PAGESIZE
 # One thread compiles, and calls return when they are done.
 FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1"
@@ -108,8 +109,7 @@ def symbol(library: Path, name: bytes) -> int:
             at = data.find(b"\0" + name + b"\0", names.start, names.start + names.size)
             if at < 0:
                 continue
-            row = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("part", "<u2"), ("value", "<u8"), ("size", "<u8")])
-            table = np.frombuffer(data, row, one.size // row.itemsize, one.start)
+            table = np.frombuffer(data, ROW, one.size // ROW.itemsize, one.start)
             found = table["value"][table["name"] == at + 1 - names.start]
             value = int(found[0]) if len(found) else 0
             del table, found  # they look into the file that is about to be closed

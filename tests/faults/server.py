@@ -1,7 +1,7 @@
 """Commands in processes that cost little: everything is imported once, and each run is a fork of that.
 
-The fork happens before JAX has started a thread, or after a rehearsal (`hot.py`). A run is stopped at a moment of its life: after
-so much processor time, or around the n-th time that it touches a file. Or one of its writes fails, as on a full disk.
+The fork happens before JAX has started a thread, or after a rehearsal (`hot.py`). A run is stopped at a moment of its life:
+after so much processor time, or around the n-th time that it touches a file. Or one of its writes fails, as on a full disk.
 """
 
 from __future__ import annotations

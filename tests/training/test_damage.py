@@ -18,7 +18,7 @@ from safetensors.numpy import save_file as save_plain
 import leapcde
 from leapcde.data.read import as_series
 from leapcde.errors import CheckpointError, InputError, LeapError, LeapWarning
-from leapcde.files import atomic, free_for, load_file, save_file, write_text
+from leapcde.files import atomic, check_apart, free_for, load_file, save_file, write_text
 from leapcde.models.registry import build
 from leapcde.paths.batch import Recipe
 from leapcde.training.checkpoint import older
@@ -294,3 +294,16 @@ def test_a_folder_whose_first_file_was_never_finished_is_free(tmp_path):
     (first.parent / "notes.txt").write_text("mine")
     assert not free_for(first)
     assert not free_for(first.parent / "notes.txt" / "config.json")
+
+
+def test_what_is_written_takes_the_place_of_nothing_that_is_read(tmp_path):
+    data, folder = tmp_path / "new.csv", tmp_path / "parts"
+    folder.mkdir()
+    for path in (data, folder / "1.csv"):
+        path.write_text("id,time,a\n")
+    (tmp_path / "link.csv").symlink_to(data)
+    check_apart(tmp_path / "answers.csv", [data, folder])
+    check_apart(folder / "answers.csv", [data, folder])
+    for out in (data, tmp_path / "parts" / ".." / "new.csv", tmp_path / "link.csv", folder / "1.csv"):
+        with pytest.raises(InputError, match="would be lost"):
+            check_apart(out, [data, folder])

@@ -25,8 +25,12 @@ def export(
     from leapcde.estimators.export.files import export as write
     from leapcde.estimators.export.files import onnx_milliseconds
     from leapcde.estimators.load import load
+    from leapcde.estimators.run import files_of
+    from leapcde.files import check_apart
 
     path = out or (run if run.is_dir() else run.parent) / f"model.{format}"
+    for written in (path, path.with_name(f"{path.name}.json")):
+        check_apart(written, files_of(run))
     about = write(load(run), path, format=format, length=length)
     spent = onnx_milliseconds(path, about) if format == "onnx" else None
     if as_json:

@@ -155,11 +155,14 @@ def predict(
     from leapcde.cli.source import read_new
     from leapcde.estimators.cluster import answers_of, connected
     from leapcde.estimators.predictions import for_spreadsheets, predictions_table, write_predictions
-    from leapcde.estimators.run import MODEL, open_run
+    from leapcde.estimators.run import MODEL, files_of, open_run
+    from leapcde.files import check_apart
 
     request, estimator, _ = open_run(run)
     if request.columns is None:
         raise InputError(f"this run was trained on {request.data!r}, not on a file; predict in Python with leapcde.load")
+    if out is not None:
+        check_apart(out, [*files, *files_of(run)])
     data = read_new(files, request.columns, with_target=False)
     with nullcontext() if cluster is None else connected(cluster) as client:
         how = {"coverage": coverage, "outputs": None if client is None else answers_of(client, run / MODEL)}

@@ -27,9 +27,11 @@ TURNS = 4  # parts for each worker, so that a slow one holds up little
 def connected(address: str) -> Iterator[Any]:
     """A client of the Dask scheduler at an address, which is let go of in the end."""
     distributed = need("distributed", "cluster")
+    if not address.strip():
+        raise InputError("the address of the Dask scheduler is empty; give one such as tcp://HOST:8786")
     try:
         client = distributed.Client(address, timeout=20, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+    except Exception as error:  # Dask has many words for an address that is none
         raise InputError(f"no Dask scheduler answers at {address!r} ({error}); start one with 'dask scheduler'") from None
     with client:
         yield client

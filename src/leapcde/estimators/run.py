@@ -295,6 +295,11 @@ def _summary(folder: Path, result: Result, data: Dataset) -> dict[str, Any]:
     }
 
 
+def files_of(run: Path) -> list[Path]:
+    """What makes a run, given its folder or the file of its model: nothing else may be written in its place."""
+    return [run / name for name in (CONFIG, MODEL, TRAINING, RESULT, TABLE, CARD)] if run.is_dir() else [run]
+
+
 def _bind(folder: Path, config: dict[str, Any]) -> None:
     """A folder belongs to one data set and one set of settings; another one's results are never overwritten."""
     text = json_text(config, indent=2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -29,7 +29,7 @@ from leapcde.data.parse import ROW_NAME, categories_of, is_missing
 from leapcde.data.series import Series
 from leapcde.data.store.files import VERSION, open_store, writing
 from leapcde.errors import InputError, LeapError, LeapWarning, Problems, need
-from leapcde.files import cache_root, write_text
+from leapcde.files import cache_root, clear, unfinished, write_text
 
 PIECE, PIECES = 32 * 2**20, 128  # bytes of numbers that are read at once; pieces at most
 SIZE = 256 * 2**20  # bytes of a file from which it is read in chunks
@@ -43,7 +43,8 @@ def tables_at(path: Path) -> list[Path]:
     """The files that a path means: itself, or the tables of a folder in the order of their names."""
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in TABLES and not file.name.startswith((".", "_")))
+    named = (file for file in path.rglob("*") if file.suffix.lower() in TABLES and not file.name.startswith((".", "_")))
+    found = sorted(file for file in named if file.is_file())  # a pipe of that name would be waited for without end
     if not found:
         raise InputError(f"{path} holds no tables; it must have files such as .parquet or .csv")
     return found
@@ -70,9 +71,7 @@ def stored_series(
         raise InputError("several files, or one that is too large to be read at once, need id= and time=: the names of columns")
     key = lambda columns: _key([VERSION, list(digests), columns.to_json(), with_target])
     home, name = _home(), key(columns)
-    with suppress(OSError):  # what a run asks for after its first look, which chose all columns, is the same store
-        name = (home / f"{name}.same").read_text(encoding="utf-8")
-    folder = home / name
+    folder = home / _same(home / f"{name}.same", name)
     if folder.is_dir():
         try:
             return open_store(folder)
@@ -81,9 +80,20 @@ def stored_series(
     _Build(list(paths), columns, with_target, folder, progress or (lambda done, total: None)).run()
     found = open_store(folder)
     settled = key(replace(columns, values=columns_of(found), categories=found.categories or None))
-    if settled != name:
-        write_text(home / f"{settled}.same", name)
+    if settled != folder.name:
+        write_text(home / f"{settled}.same", folder.name)
     return found
+
+
+def _same(file: Path, name: str) -> str:
+    """Under which name a store lies: what a run asks for after its first look, which chose all columns, is the same one.
+
+    The file may be damaged, and the folder that it names may be removed and made again: it must be the name of a store.
+    """
+    with suppress(OSError, UnicodeDecodeError):
+        found = file.read_text(encoding="utf-8")
+        return found if re.fullmatch("[0-9a-f]{16}", found) else name
+    return name
 
 
 def _key(about: Any) -> str:
@@ -130,7 +140,9 @@ class _Build:
         self.rows = max(1, PIECE // (8 * len(self.names)))  # of a chunk, and of a piece
 
     def run(self) -> None:
-        pieces = self.folder.with_name(f"{self.folder.name}.{os.getpid()}.pieces")
+        place = self.folder.with_name(f"{self.folder.name}.pieces")
+        pieces = unfinished(place)
+        clear(place)
         try:
             ids, counts = self._ids()
             most = max(self.rows, int(counts.sum()) // PIECES)  # rows of a piece; it takes a few times its size in memory

@@ -21,6 +21,7 @@ import numpy as np
 from leapcde.data.series import EACH, Series
 from leapcde.data.store.mapped import let_go
 from leapcde.errors import InputError
+from leapcde.files import clear, unfinished
 
 HEADER, VERSION = "store.json", 1
 NAMES = ("channels", "static_names", "target_names", "categories")  # of a series, what JSON can hold
@@ -78,7 +79,8 @@ class Writer:
 @contextmanager
 def writing(folder: Path, rows: int, settle: Settle | None = None) -> Iterator[Writer]:
     """A writer whose store is there, under its name, only if the block succeeds. `settle` has the last word on targets."""
-    temporary = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
+    temporary = unfinished(folder)
+    clear(folder)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
@@ -86,11 +88,19 @@ def writing(folder: Path, rows: int, settle: Settle | None = None) -> Iterator[W
         yield writer
         writer.finish()
         shutil.rmtree(folder, ignore_errors=True)
-        os.replace(temporary, folder)
+        _put(temporary, folder)
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _put(made: Path, folder: Path) -> None:
+    try:
+        os.replace(made, folder)
+    except OSError:
+        if not (folder / HEADER).is_file():  # else another process made the same in the meantime
+            raise
 
 
 def open_store(folder: Path) -> Series:
@@ -109,7 +119,7 @@ def open_store(folder: Path) -> Series:
         names: dict[str, Any] = {name: tuple(header[name]) for name in NAMES if name != "categories"}
         kinds = {name: tuple(of) for name, of in header["categories"].items()}
         return Series(**mapped, **rest, **names, categories=kinds, target_per=header["target_per"])
-    except (OSError, KeyError, TypeError, AttributeError, EOFError) as error:
+    except (OSError, KeyError, TypeError, AttributeError, EOFError, RecursionError, MemoryError) as error:
         raise ValueError(str(error)) from None
 
 
