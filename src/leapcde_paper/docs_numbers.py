@@ -23,7 +23,14 @@ from leapcde_paper.tune import best_trial, by_model, read_trials, worst_trial
 
 ROOT = Path(__file__).parents[2]  # this is of use in the source tree only
 STANDARD = ROOT / "results" / "standard"
-PAGES = ("README.md", "docs/findings.md", "docs/measurements.md", "docs/reproduce.md", "docs/speed.md", "docs/guide/every-row.md")
+PAGES = (
+    "README.md",
+    "docs/findings.md",
+    "docs/measurements.md",
+    "docs/reproduce.md",
+    "docs/speed.md",
+    "docs/guide/every-row.md",
+)
 RATES = ["0 %", "30 %", "50 %", "70 %"]
 PLUS_LABEL = "LEAP+ (ours)"
 MARK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)

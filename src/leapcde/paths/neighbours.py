@@ -88,6 +88,10 @@ def counted(obs: Padded, t):
 
 def so_far(counts):
     """Whole numbers (batch, rows, channels) added up along the rows: `jnp.cumsum`, in a third of its time on a CPU."""
+
+    def step(total, row):
+        total = total + row
+        return total, total
+
     first = jnp.moveaxis(jnp.asarray(counts), 1, 0)
-    _, found = lax.scan(lambda total, row: (total + row,) * 2, jnp.zeros_like(first[0]), first)
-    return jnp.moveaxis(found, 0, 1)
+    return jnp.moveaxis(lax.scan(step, jnp.zeros_like(first[0]), first)[1], 0, 1)
