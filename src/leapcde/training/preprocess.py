@@ -124,7 +124,7 @@ class Preprocessor:
         self.check(series)
         if series.target is not None:
             series = replace(series, target=self.encode_target(series.target))
-        tight = self.spec.each_row  # every row is a step and an answer; others keep the groups that their records were made with
+        tight = self.spec.each_row  # others keep the groups that their records were made with
         return make_buckets(series, self.recipe, scaled=self.scaled, round_to=round_to, waste=waste, tight=tight)
 
     def scaled(self, series: Series) -> Series:
