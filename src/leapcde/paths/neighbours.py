@@ -89,5 +89,5 @@ def counted(obs: Padded, t):
 def so_far(counts):
     """Whole numbers (batch, rows, channels) added up along the rows: `jnp.cumsum`, in a third of its time on a CPU."""
     first = jnp.moveaxis(jnp.asarray(counts), 1, 0)
-    _, found = lax.scan(lambda total, row: (total + row,) * 2, jnp.zeros_like(first[0]), first)
+    _, found = lax.scan(lambda total, row: (total + row, total + row), jnp.zeros_like(first[0]), first)
     return jnp.moveaxis(found, 0, 1)
