@@ -157,3 +157,12 @@ def test_a_full_disk_is_one_message(question, tmp_path, monkeypatch):
     (tmp_path / "s" / "study.json").write_text("{")
     with pytest.raises(CheckpointError, match="is damaged"):
         module.search(estimator, data, tmp_path / "s", trials=1)
+
+
+def test_locks_of_a_killed_study_go(tmp_path):
+    """Optuna gives its lock another name before it removes it; a kill in between leaves that one."""
+    left = [tmp_path / f"{module.JOURNAL}{name}" for name in (".lock", ".lock4a97e8e7.rename")]
+    for lock in left:
+        lock.symlink_to(tmp_path / module.JOURNAL)
+    module._open(tmp_path, "auroc", 0)
+    assert not any(lock.is_symlink() for lock in left)
