@@ -91,7 +91,7 @@ def runner() -> int:
     """The address of the function that hands pieces of a program to threads; 0 where it cannot be replaced."""
     import jaxlib
 
-    library = Path(jaxlib.__file__).parent / "libjax_common.so"
+    library = Path(str(jaxlib.__file__)).parent / "libjax_common.so"
     if sys.platform != "linux" or platform.machine() != "x86_64" or not library.exists():
         return 0
     offset, base = symbol(library, RUNNER), loaded_at(library)
