@@ -51,10 +51,10 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from leapcde.models.base import Model, Output, Spec, make_head
-from leapcde.models.leap_plus_stream import Arrived, arrive, nothing, read
 from leapcde.models.options import Share, Whole, option
 from leapcde.models.registry import register
 from leapcde.nn.ages import Ages
+from leapcde.nn.arriving import Arrived, arrive, nothing, read
 from leapcde.nn.between import Between
 from leapcde.nn.blocks import Block, dropped, pooled, rms, running, shifted
 from leapcde.nn.dense import Dense

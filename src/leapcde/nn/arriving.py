@@ -1,17 +1,17 @@
-"""LEAP+ when rows arrive one at a time: step by step what `leap_plus.py` does with all of them, if it is causal."""
+"""LEAP+ when rows arrive one at a time: step by step what `models/leap_plus.py` does with all of them, if it is causal.
+
+`model` is a `LeapPlus` everywhere; its parts are used, and nothing of it is imported.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from leapcde.nn.blocks import rms
 from leapcde.paths.batch import Batch
 from leapcde.paths.neighbours import with_row
-
-if TYPE_CHECKING:
-    from leapcde.models.leap_plus import LeapPlus
 
 
 class Arrived(NamedTuple):
@@ -24,7 +24,7 @@ class Arrived(NamedTuple):
     read: tuple  # how many rows; end, sum and maximum of rms(uᴸ)
 
 
-def nothing(model: LeapPlus, samples: int, near: int) -> Arrived:
+def nothing(model: Any, samples: int, near: int) -> Arrived:
     """Before the first row."""
     C, dtype = model.values, model.norm.dtype
     held = tuple(jnp.zeros((samples, model.Y.side, C), dtype) for _ in range(3))
@@ -34,7 +34,7 @@ def nothing(model: LeapPlus, samples: int, near: int) -> Arrived:
     return Arrived(held, held[0][:, 0], jnp.zeros((near, samples, 2 * C), dtype), blocks, read)
 
 
-def arrive(model: LeapPlus, state: Arrived, batch: Batch, row: int) -> Arrived:
+def arrive(model: Any, state: Arrived, batch: Batch, row: int) -> Arrived:
     """When one more row is there."""
     obs, C = batch.obs, model.values
     t, x, mask = obs.times[:, row, None], obs.values[:, row], obs.mask[:, row]
@@ -56,7 +56,7 @@ def arrive(model: LeapPlus, state: Arrived, batch: Batch, row: int) -> Arrived:
     return Arrived(held, state.counts + mask, near, blocks, (count + 1, end, total + end, jnp.maximum(most, end)))
 
 
-def read(model: LeapPlus, state: Arrived, batch: Batch):
+def read(model: Any, state: Arrived, batch: Batch):
     """What the answer is read from: [end, mean, max] of the rows so far and, if the model reads ages, these."""
     rows, end, total, most = state.read
     z = jnp.concatenate([end, total / rows, most], -1)[:, : model.read]
