@@ -26,6 +26,7 @@ from leapcde.errors import LeapError
 from leapcde.estimators.export.files import export, onnx_milliseconds
 from leapcde.estimators.export.function import exported
 from leapcde.estimators.export.simplify import simplified
+from leapcde.paths.apart import apart
 
 ROWS, CHANNELS = 8, 2
 OPTIONS = {
@@ -241,3 +242,12 @@ def test_how_long_a_sample_takes_is_measured_and_printed(files, monkeypatch, tra
     monkeypatch.setattr("leapcde.estimators.export.files.onnx_milliseconds", lambda path, about: 0.5)
     assert "0.5 ms for one sample" in run_command("export", tmp_path, "--length", 8).out
     assert run_command("export", tmp_path, "--length", 8, "--json").json["milliseconds a sample"] == 0.5
+
+
+def test_what_is_compiled_apart_is_exported_without_its_condition():
+    """ONNX's converter knows no conditions; one that may be false stays."""
+    x = jnp.arange(3.0)
+    plain = jax.make_jaxpr(simplified(lambda x: apart(jnp.exp, x)))(x)
+    assert "cond" not in str(plain) and np.allclose(jax.jit(simplified(lambda x: apart(jnp.exp, x)))(x), np.exp(x))
+    other = simplified(lambda x: jax.lax.cond(x[0] > 1, jnp.exp, jnp.sin, x))
+    assert "cond" in str(jax.make_jaxpr(other)(x)) and np.allclose(other(x), np.sin(x))

@@ -53,7 +53,8 @@ def observed_first(mask):
     """
     n = mask.shape[1]
     row = jnp.arange(n, dtype=jnp.int32)[:, None]
-    return jnp.sort(jnp.where(mask > 0, row, row + n), axis=1) % n
+    order = jnp.sort(jnp.where(mask > 0, row, row + n), axis=1)
+    return jnp.where(order < n, order, order - n)  # a remainder, in operations that ONNX can be written in
 
 
 def latest(obs: Padded, count: int, *, reverse: bool = False):

@@ -60,6 +60,15 @@ def _inline(params: dict[str, Any], given: list[Any]) -> list[Any]:
     return run_trace(inner.jaxpr, inner.consts, given) if hasattr(inner, "consts") else run_trace(inner, (), given)
 
 
+def _apart(params: dict[str, Any], given: list[Any]) -> list[Any]:
+    """What `paths/apart.py` put behind a condition that always holds, without it. Its other branch makes zeros of nothing."""
+    other, own = params["branches"]
+    ignored = not set(map(id, other.jaxpr.invars)) & {id(name) for one in other.jaxpr.eqns for name in one.invars}
+    if not ignored:
+        return lax.cond_p.bind(*given, **params)
+    return run_trace(own.jaxpr, own.consts, given[1:])
+
+
 def _scan(params: dict[str, Any], given: list[Any]) -> list[Any]:
     """Forwards, along arrays that are turned round where it ran backwards."""
     fixed, carried, body = params["num_consts"], params["num_carry"], params["jaxpr"]
@@ -136,6 +145,7 @@ def _concatenate(params: dict[str, Any], given: list[Any]) -> list[Any]:
 
 
 RULES: dict[str, Callable[[dict[str, Any], list[Any]], list[Any]]] = {
+    "cond": _apart,
     "scan": _scan,
     "gather": _gather,
     "dot_general": _dot,
