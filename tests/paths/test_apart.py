@@ -36,3 +36,9 @@ def test_a_layer_of_parts_is_the_layer_of_all():
     whole = np.concatenate([a, b], -1) @ np.asarray(layer.weight) + np.asarray(layer.bias)
     np.testing.assert_allclose(layer.of_parts(a, b), whole, atol=1e-6)
     np.testing.assert_allclose(layer(jnp.concatenate([a, b], -1)), whole, atol=1e-6)
+
+
+def test_what_is_compiled_apart_is_still_apart():
+    """The condition that keeps XLA from fusing it must be one that XLA cannot see through."""
+    twice = jax.jit(lambda x: apart(jnp.exp, x).sum() + apart(jnp.exp, 2 * x).max())
+    assert twice.lower(jnp.ones((4, 4))).compile().as_text().count("conditional(") == 2

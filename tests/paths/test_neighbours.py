@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from leapcde.data.batch import pad
 from leapcde.data.read import as_series
-from leapcde.paths.apart import apart
 from leapcde.paths.neighbours import around, observed_first
 
 SIDE = 3
@@ -52,9 +49,3 @@ def test_neighbours_are_those_that_a_loop_finds(causal):
 def test_rows_with_an_observation_come_first_in_their_order():
     mask = (np.random.default_rng(0).random((4, 7, 3)) > 0.5).astype(np.float32)
     np.testing.assert_array_equal(observed_first(mask), np.argsort(mask <= 0, axis=1, stable=True))
-
-
-def test_what_is_compiled_apart_is_still_apart():
-    """The condition that keeps XLA from fusing it must be one that XLA cannot see through."""
-    twice = jax.jit(lambda x: apart(jnp.exp, x).sum() + apart(jnp.exp, 2 * x).max())
-    assert twice.lower(jnp.ones((4, 4))).compile().as_text().count("conditional(") == 2
