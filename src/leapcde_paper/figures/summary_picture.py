@@ -10,7 +10,7 @@ from leapcde.files import write_text
 from leapcde_paper.figures.readme_picture import as_svg
 from leapcde_paper.run.records import read_all
 from leapcde_paper.studies import BASELINES, PLUS, preset
-from leapcde_paper.tables.summary import MAIN, Errors, main_columns, relative_errors
+from leapcde_paper.tables.summary import MAIN, Errors, best_others, main_columns, relative_errors
 from leapcde_paper.tables.table import by_key
 
 COLOURS = {PLUS.label: "#2563eb", "LEAP": "#0f766e"}
@@ -56,11 +56,9 @@ def draw(found: Errors) -> Any:
 
 
 def _name_the_best(axis: Any, mine: dict[str, float], y: int) -> None:
-    simple = {row: error for row, error in mine.items() if row in BASELINES.values()}
-    networks = {row: error for row, error in mine.items() if row not in simple and row != PLUS.label}
-    for rows, above, colour in ((networks, 7, "#374151"), (simple, -13, SIMPLE)):
-        best = min(rows, key=rows.__getitem__)
-        axis.annotate(best, (rows[best], y), xytext=(0, above), textcoords="offset points", fontsize=7, color=colour)
+    for row in best_others(mine):
+        above, colour = (-13, SIMPLE) if row in BASELINES.values() else (7, "#374151")
+        axis.annotate(row, (mine[row], y), xytext=(0, above), textcoords="offset points", fontsize=7, color=colour)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import math
 from html import escape
 
 from leapcde_paper.studies import BASELINES, PLUS
-from leapcde_paper.tables.summary import Errors
+from leapcde_paper.tables.summary import Errors, best_others
 
 KINDS = {"plus": "LEAP+", "leap": "LEAP, the paper's", "other": "other networks", "simple": "no network"}
 LONGEST = 25.0  # times the error of LEAP+: what makes more stands at the end of its line
@@ -25,7 +25,8 @@ def summary(errors: Errors) -> str:
     lines = ""
     for title, mine in errors.items():
         points = "".join(_point(row, error, place(error)) for row, error in sorted(mine.items(), key=lambda item: -item[1]))
-        lines += f'<dt>{escape(title)}</dt><dd><div class="line">{points}</div><p class="tip">{escape(_best(mine))}</p></dd>'
+        best = ", ".join(f"{row} {mine[row]:.2f} ×" for row in best_others(mine))
+        lines += f'<dt>{escape(title)}</dt><dd><div class="line">{points}</div><p class="tip">{escape(best)}</p></dd>'
     drawn = f'<dl class="summary">{lines}<dt></dt><dd class="marks">{marks}</dd></dl>'
     return f'<div class="legend">{legend}</div>{drawn}<p class="note">{NOTE}</p>'
 
@@ -34,11 +35,3 @@ def _point(row: str, error: float, left: float) -> str:
     kind = "plus" if row == PLUS.label else "leap" if row == "LEAP" else "simple" if row in BASELINES.values() else "other"
     words = escape(f"{row}: {error:.2f} times LEAP+'s error", quote=True)
     return f'<i class="{kind}" style="left:{left:.1f}%" tabindex="0" role="img" title="{words}" aria-label="{words}"></i>'
-
-
-def _best(mine: dict[str, float]) -> str:
-    """The best network beside ours and the best of what is none, in words."""
-    simple = {row: error for row, error in mine.items() if row in BASELINES.values()}
-    networks = {row: error for row, error in mine.items() if row not in simple and row != PLUS.label}
-    best = [min(rows, key=rows.__getitem__) for rows in (networks, simple) if rows]
-    return ", ".join(f"{row} {mine[row]:.2f} ×" for row in best)

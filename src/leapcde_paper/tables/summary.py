@@ -9,7 +9,7 @@ from typing import Any
 from leapcde.training.metrics import LOWER_IS_BETTER
 from leapcde_paper import paper_numbers as paper
 from leapcde_paper.run.experiment import Experiment
-from leapcde_paper.studies import PLUS
+from leapcde_paper.studies import BASELINES, PLUS
 from leapcde_paper.tables.table import Found, table
 
 MAIN = {  # title: table, its column
@@ -44,3 +44,10 @@ def relative_errors(columns: dict[str, dict[str, Any]], ours: str = PLUS.label) 
             relative = {row: one / errors[ours] for row, one in errors.items()}
             found[title.rsplit(",", 1)[0]] = {row: one for row, one in relative.items() if math.isfinite(one) and one > 0}
     return found
+
+
+def best_others(mine: dict[str, float], ours: str = PLUS.label) -> list[str]:
+    """Of the rows of a data set, the best network beside ours, and the best that is no network."""
+    simple = [row for row in mine if row in BASELINES.values()]
+    networks = [row for row in mine if row not in (*simple, ours)]
+    return [min(rows, key=mine.__getitem__) for rows in (networks, simple) if rows]
