@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -51,6 +52,25 @@ def keep_compiled() -> Path | None:
     config.update("jax_compilation_cache_dir", str(folder))
     compilation_cache.reset_cache()  # what was compiled before has settled that there is none
     return folder
+
+
+@cache
+def program(function: Callable[..., Any], many_kernels: bool) -> Any:
+    """The compiled function. One of very many small kernels is compiled by other emitters of XLA, in a sixth of the memory
+    (decision 29)."""
+    options = _emitters() if many_kernels else None
+    return eqx.filter_jit(function, compiler_options=options)  # pyright: ignore[reportCallIssue]
+
+
+@cache
+def _emitters() -> dict[str, Any] | None:
+    """None where this XLA has only one kind."""
+    options = {"xla_cpu_use_fusion_emitters": False}
+    try:
+        jax.jit(lambda: 0, compiler_options=options)()
+    except jax.errors.JaxRuntimeError:
+        return None
+    return options
 
 
 def _setting(name: str) -> Any:

@@ -22,12 +22,14 @@ import numpy as np
 from platformdirs import user_cache_path
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+from safetensors.numpy import save_file as save_from_memory
 
 from leapcde.errors import CheckpointError, InputError, LeapError
 
 VERSION = 2  # since 2, a file holds a digest of all that is in it
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 MOST, DEEPEST = 10**6, 64  # what a number in a header may be, whatever arrays are stored with it
+LARGE = 2**25  # bytes of arrays that are not copied to be written
 Load = TypeVar("Load", bound=Callable[..., Any])
 
 
@@ -118,8 +120,20 @@ def save_file(path: Path, kind: str, trees: dict[str, Any], about: dict[str, Any
     arrays = {f"{name}/{key}": value for name, tree in trees.items() for key, value in _flatten(tree).items()}
     header = json.loads(json.dumps({"version": VERSION, "kind": kind, **about}))
     header["digest"] = digest(arrays, header)
-    with atomic(path, older=older) as temporary, open(temporary, "wb") as file:
-        file.write(save(arrays, {"leapcde": json.dumps(header)}))
+    with atomic(path, older=older) as temporary:
+        _write(temporary, arrays, {"leapcde": json.dumps(header)})
+
+
+def _write(path: Path, arrays: dict[str, np.ndarray], about: dict[str, str]) -> None:
+    """Large arrays go into the file from where they lie; of small ones there are copies first."""
+    large = sum(array.nbytes for array in arrays.values()) > LARGE
+    if large:
+        try:
+            save_from_memory(arrays, path, about)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
+    with open(path, "rb+" if large else "wb") as file:
+        file.write(b"" if large else save(arrays, about))
         file.flush()
         os.fsync(file.fileno())
 

@@ -79,8 +79,29 @@ def test_trials_never_see_the_test_data(question, tmp_path):
     estimator, data = question
     blind = replace(data, test=data.test.take([]))
     study = module._open(tmp_path, "auroc", 0)
-    study.optimize(lambda trial: module._try(trial, module.suggested(estimator, trial), blind, "auroc"), n_trials=1)
+    trial = study.ask()
+    study.tell(trial, **module._outcome(trial, module.suggested(estimator, trial), blind, "auroc"))
     assert 0 <= study.best_value <= 1
+
+
+def test_a_trial_that_is_stopped_has_not_been_made(question, tmp_path, monkeypatch, capfd):
+    """Optuna's own loop prints a traceback there, and counts the trial as one that failed."""
+    estimator, data = question
+    tried, real = [], module._outcome
+
+    def stopped(trial, *given):
+        tried.append(trial.number)
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        return real(trial, *given)
+
+    monkeypatch.setattr(module, "_outcome", stopped)
+    search = lambda: module.search(estimator, data, tmp_path / "study", trials=2)[0]
+    with pytest.raises(KeyboardInterrupt):
+        search()
+    assert "Traceback" not in capfd.readouterr().err
+    states = [trial.state.name for trial in search().trials]
+    assert tried == [0, 1, 2] and states == ["COMPLETE", "RUNNING", "COMPLETE"]
 
 
 def test_a_trial_that_falls_behind_is_pruned(question):
@@ -96,8 +117,8 @@ def test_a_trial_that_falls_behind_is_pruned(question):
             return True
 
     slow = Slow()
-    with pytest.raises(optuna.TrialPruned):
-        module._try(slow, having(estimator, options={"hidden": 4, "width": 4, "depth": 1}), data, "auroc")
+    found = module._outcome(slow, having(estimator, options={"hidden": 4, "width": 4, "depth": 1}), data, "auroc")
+    assert found == {"state": optuna.trial.TrialState.PRUNED}
     assert 0 <= slow.seen <= 1
 
 
@@ -151,7 +172,7 @@ def test_a_full_disk_is_one_message(question, tmp_path, monkeypatch):
     def full(*args, **how):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(optuna.Study, "optimize", full)
+    monkeypatch.setattr(optuna.Study, "tell", full)
     with pytest.raises(InputError, match=r"cannot write .*study.journal: No space left"):
         module.search(estimator, data, tmp_path / "s", trials=1)
     (tmp_path / "s" / "study.json").write_text("{")

@@ -42,6 +42,19 @@ def bits(tree) -> list[tuple]:
     return [(leaf.shape, leaf.dtype, leaf.tobytes()) for leaf in leaves]
 
 
+def test_large_arrays_are_the_same_file(tmp_path, monkeypatch):
+    """They go into it from where they lie; a folder that is not there is the error it always is."""
+    save_file(tmp_path / "copied", "model", {"model": TREE}, {"x": 1})
+    monkeypatch.setattr(checkpoint, "LARGE", 0)
+    save_file(tmp_path / "direct", "model", {"model": TREE}, {"x": 1})
+    (first, about), (second, same) = (load_file(tmp_path / name, "model") for name in ("copied", "direct"))
+    assert about == same and first.keys() == second.keys()
+    assert all(bits(first[key]) == bits(second[key]) for key in first)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="cannot write"):
+        save_file(tmp_path / "file" / "a", "model", {"model": TREE}, {})
+
+
 @pytest.fixture
 def saved(tmp_path) -> Path:
     path = tmp_path / "a.safetensors"

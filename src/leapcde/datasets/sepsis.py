@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from leapcde.data.series import BLOCK, Series
-from leapcde.data.store.mapped import let_go
+from leapcde.data.store.mapped import alike, end_to_end, let_go
 from leapcde.datasets._io.archive import open_zip
 from leapcde.datasets._io.cache import Arrays, Made, prepared
 from leapcde.datasets._io.psv_files import Table, read_tables
@@ -69,12 +69,12 @@ def files(data_dir: Path, options: Options | None = None) -> list[Path]:
 
 def prepare(data_dir: Path) -> Made:
     """Every row of every record, end to end, by file name."""
-    parts = [_block(path, texts) for path in files(data_dir) for texts in _in_blocks(_texts(path))]
-    names = np.concatenate([part.pop("ids") for part in parts])
+    ids: list[np.ndarray] = []
+    arrays = end_to_end(_block(path, texts, ids) for path in files(data_dir) for texts in _in_blocks(_texts(path)))
+    names = np.concatenate(ids)
     if len(set(names.tolist())) < len(names):
         twice = sorted({name for name in names.tolist() if (names == name).sum() > 1})
         raise InputError(f"these records are there twice: {', '.join(twice[:5])}; keep one of each")
-    arrays = {key: np.concatenate([part.pop(key) for part in parts]) for key in list(parts[0])}  # pop: less memory
     order = np.argsort(names)  # A before B: the names say so
     if (order != np.arange(len(names))).any():
         raise InputError(f"the records of {SETS[0]} must come before those of {SETS[1]} by name; are the files swapped?")
@@ -96,12 +96,14 @@ def select(arrays: Arrays, options: Options) -> Series:
     ends = np.cumsum(counts + late)
     place = np.arange(len(rows)) + np.repeat(np.cumsum(late), counts)
     clock = np.ones(int(ends[-1]) if len(ends) else 0)
-    values = np.full((len(clock), len(CHANNELS)), np.nan, np.float32)
+    values = alike(arrays["values"], (len(clock), len(CHANNELS)))
     clock[place] = times[rows]
-    for start in range(0, len(rows), BLOCK):  # less memory: what is picked at once is a copy
-        some = slice(start, start + BLOCK)
-        values[place[some]] = arrays["values"][rows[some]]
-        let_go(arrays["values"])
+    source = np.full(len(clock), -1)
+    source[place] = rows
+    for start in range(0, len(clock), BLOCK):  # less memory: what is picked at once is a copy
+        some = source[start : start + BLOCK]
+        values[start : start + BLOCK] = np.where(some[:, None] < 0, np.float32(np.nan), arrays["values"][some])
+        let_go(arrays["values"], values)
     static = np.asarray(arrays["static"])[chosen] if options.statics else None
     ids = np.asarray(arrays["ids"])[chosen]
     return Series(clock, values, np.concatenate([[0], ends]), CHANNELS, sick[chosen].astype(np.int64), static, ids)
@@ -126,7 +128,9 @@ def _in_blocks(texts: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, b
         yield block
 
 
-def _block(path: Path, texts: list[tuple[str, bytes]]) -> Arrays:
+def _block(path: Path, texts: list[tuple[str, bytes]], ids: list[np.ndarray]) -> Arrays:
+    """What some records hold, end to end; their names join `ids`."""
+    ids.append(np.array([Path(name).stem for name, _ in texts]))
     tables = read_tables([(f"{path}/{name}", text) for name, text in texts], COLUMNS)
     _check(tables)
     cells, first = tables.cells, tables.offsets[:-1]
@@ -136,7 +140,6 @@ def _block(path: Path, texts: list[tuple[str, bytes]]) -> Arrays:
         "label": cells[:, LABEL].astype(np.int8),
         "static": cells[first, len(CHANNELS) : HOUR],
         "lengths": np.diff(tables.offsets),
-        "ids": np.array([Path(name).stem for name, _ in texts]),
     }
 
 

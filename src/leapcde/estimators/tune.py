@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -117,21 +118,16 @@ def _search(
         study.enqueue_trial(settings, skip_if_exists=True)
     progress(_done(study))
 
-    def objective(trial: optuna.Trial) -> float:
-        return _try(trial, suggested(estimator, trial, space), data, metric)
-
-    def count(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-        progress(_done(study))
-        if _done(study) >= trials:
-            study.stop()
-
-    left = trials - _done(study)
-    if left > 0:
-        try:
-            study.optimize(objective, n_trials=left, timeout=seconds, callbacks=[count], catch=(TrainingError, SolveError))
-        except OSError as error:
-            message = f"cannot write {folder / JOURNAL}: {error.strerror or error}; the same command goes on from there"
-            raise InputError(message) from error
+    began = time.monotonic()
+    try:
+        # Asked and told by hand: a trial that is stopped has not been made, and Optuna's own loop would report it as failed.
+        while _done(study) < trials and (seconds is None or time.monotonic() - began < seconds):
+            trial = study.ask()
+            study.tell(trial, **_outcome(trial, suggested(estimator, trial, space), data, metric))
+            progress(_done(study))
+    except OSError as error:
+        message = f"cannot write {folder / JOURNAL}: {error.strerror or error}; the same command goes on from there"
+        raise InputError(message) from error
     return study, metric
 
 
@@ -165,19 +161,26 @@ def _with(estimator: Estimator, chosen: dict[str, Any]) -> Estimator:
     return made.set_params(**params, options={**(estimator.options or {}), **options})
 
 
-def _try(trial: optuna.Trial, estimator: Estimator, data: Dataset, metric: str) -> float:
-    pruned = need("optuna", "tune").TrialPruned
+def _outcome(trial: optuna.Trial, estimator: Estimator, data: Dataset, metric: str) -> dict[str, Any]:
+    """What a trial came to, as Optuna is told: its value, or that it was not worth going on, or that it diverged."""
+    states, pruned = need("optuna", "tune").trial.TrialState, need("optuna", "tune").TrialPruned
 
     def report(row: dict[str, float]) -> None:
         trial.report(row[metric], int(row["epoch"]))
         if trial.should_prune():
             raise pruned
 
-    with warnings.catch_warnings():
-        if trial.number:
-            warnings.simplefilter("ignore", LeapWarning)  # said once, in the first trial
-        estimator.fit(data.to_fit, validation=data.validation, callbacks=[report])
-    return History(estimator.history_).best(metric)[metric]
+    try:
+        with warnings.catch_warnings():
+            if trial.number:
+                warnings.simplefilter("ignore", LeapWarning)  # said once, in the first trial
+            estimator.fit(data.to_fit, validation=data.validation, callbacks=[report])
+    except pruned:
+        return {"state": states.PRUNED}
+    except (TrainingError, SolveError):
+        return {"state": states.FAIL}
+    value = History(estimator.history_).best(metric)[metric]
+    return {"values": value} if np.isfinite(value) else {"state": states.FAIL}
 
 
 def _open(folder: Path, metric: str, seed: int) -> optuna.Study:

@@ -85,6 +85,7 @@ class Model(eqx.Module):
 
     Options: ClassVar[type] = NoOptions  # a frozen dataclass, see `models/options.py`
     waste: ClassVar[float] = WASTE  # padding that costs this model less than compiling for one more length
+    many_kernels: ClassVar[bool] = False  # a training step is compiled to very many, see `compiled.program`
 
     @abstractmethod
     def __call__(self, batch: Batch, *, key=None, epoch=0.0) -> Output:

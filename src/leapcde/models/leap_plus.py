@@ -116,6 +116,7 @@ class LeapPlus(Model):
 
     Options = LeapPlusOptions
     waste: ClassVar[float] = 2.0  # knots are as many in a long sample: padding costs little
+    many_kernels: ClassVar[bool] = True
 
     def __init__(self, spec: Spec, options: LeapPlusOptions, *, key):
         o, C, keys = options, spec.values, iter(jax.random.split(key, options.depth + 6))

@@ -6,6 +6,7 @@ not is read sample by sample from where the series lies, such as a store on disk
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
@@ -16,6 +17,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -212,7 +214,7 @@ def make_ragged(series: Series, scaled: Callable[[Series], Series]) -> Ragged:
     """The series on the device if it fits, block by block on its way there; else as it lies."""
     rows, channels = series.values.shape
     fits = 4 * rows * (1 + channels) <= ON_DEVICE
-    times, values = np.empty(rows if fits else 0, np.float32), np.empty((rows if fits else 0, channels), np.float32)
+    times, values = _room(rows if fits else 0), _room(rows if fits else 0, channels)
     lengths, static, done, merged = [], [], 0, 0
     for block in series.blocks():
         part = scaled(block)
@@ -227,7 +229,8 @@ def make_ragged(series: Series, scaled: Callable[[Series], Series]) -> Ragged:
     each = (np.concatenate(static).astype(np.float32), series.target, weights, series.per_row)
     if not fits:
         return Elsewhere(np.concatenate(lengths), channels, *each, series, scaled)
-    return OnDevice(np.concatenate(lengths), channels, *each, _to_device(times[:done]), _to_device(values[:done]))
+    on_device = (jax.device_put(array[:done], may_alias=True) for array in (times, values))
+    return OnDevice(np.concatenate(lengths), channels, *each, *on_device)
 
 
 @eqx.filter_jit
@@ -238,6 +241,14 @@ def taken(rows: Rows, index) -> Batch:
 
 def _to_device(array: np.ndarray | None) -> Any:
     return None if array is None else jnp.asarray(array)
+
+
+def _room(*shape: int) -> np.ndarray:
+    """Room for numbers that a device which is this machine takes as they lie: it begins where vectors may begin."""
+    size = 4 * math.prod(shape)
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(np.float32).reshape(shape)
 
 
 def _coarse(scaled: Series) -> int:

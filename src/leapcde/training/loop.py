@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from leapcde.compiled import program
+from leapcde.data.store.mapped import trim
 from leapcde.errors import LeapWarning, SolveError, TrainingError
 from leapcde.models.base import Model
 from leapcde.paths.ragged import Bucket, ahead
@@ -29,7 +31,7 @@ from leapcde.training.history import History
 from leapcde.training.metrics import measure
 from leapcde.training.predict import known, predict, target_weights, targets
 from leapcde.training.schedule import dispatches, rates
-from leapcde.training.step import State, Step, evened, make_step, run_steps, task_loss
+from leapcde.training.step import State, Step, evened, make_step, run_steps, take_steps, task_loss
 
 MOST_HALVINGS = 3
 
@@ -65,6 +67,7 @@ def fit(
     if checkpoint is not None and is_there(checkpoint):
         state, best, history, halvings = resume(checkpoint, config, state)
     check_together(len(history.rows))
+    trim()
     step, state, best = everywhere((step, state, best))
     metric = _usable(metric, task, validation)
     stopped = ""
@@ -78,6 +81,8 @@ def fit(
                 stopped = _give_up(config, history)
             continue
         state = new
+        if not history.rows:
+            trim()  # what compiling left
         current = eqx.combine(here(state.kept), step.static)
         row.update(_validate(current, task, validation, step.weights) if validate is None else validate(current))
         row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
@@ -99,7 +104,7 @@ def compiled_steps(model: Model, task: str, train: list[Bucket], config: TrainCo
         rows, order = train[call.bucket].read(call.order)
         when, numbers = np.zeros(len(order), np.float32), np.arange(len(order))
         given = (step, start, rows, order, when, when, jax.random.key(0), numbers, np.int32(call.steps))
-        lowered = run_steps.lower(*given)  # pyright: ignore[reportFunctionMemberAccess]
+        lowered = program(take_steps, step.static.many_kernels).lower(*given)
         found.append(lowered.compile().compiled)
     return found
 

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from leapcde.compiled import Form
+from leapcde.compiled import Form, program
 from leapcde.data.batch import Padded, pad
 from leapcde.data.series import Series
 from leapcde.errors import InputError
@@ -27,7 +27,7 @@ def predict(model: Model, data: list[Bucket], *, chunk: int = CHUNK) -> np.ndarr
     total = int(data[0].ragged.lengths.sum()) if each_row and data else sum(len(bucket.samples) for bucket in data)
     for bucket in data:
         for samples, rows, index in bucket.chunks(chunk):
-            part = np.asarray(checked(_predict, model, rows, index))[: len(samples)]
+            part = np.asarray(checked(program(_predict, model.many_kernels), model, rows, index))[: len(samples)]
             place = row_places(bucket, samples) if each_row else samples
             if result is None:
                 result = np.empty((total, *part.shape[place.ndim :]), part.dtype)
@@ -75,7 +75,6 @@ def checked(function, *args):
         raise solve_error(error) from None
 
 
-@eqx.filter_jit
 def _predict(model: Model, rows: Rows, index):
     return model(rows.take(index)).prediction
 

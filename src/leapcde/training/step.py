@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax import lax
+from jax import Array, lax
 
+from leapcde.compiled import program
 from leapcde.errors import InputError
 from leapcde.models.base import Model
 from leapcde.nn.losses import (
@@ -94,8 +95,12 @@ class Step(NamedTuple):
         return total, jnp.stack([loss, total])
 
 
-@eqx.filter_jit
-def run_steps(step: Step, state: State, rows: Rows | Batch, order, rates, epochs, key, numbers, count):
+def run_steps(step: Step, state: State, *given) -> tuple[State, Array]:
+    """What `take_steps` does, by the program for this kind of model."""
+    return program(take_steps, step.static.many_kernels)(step, state, *given)
+
+
+def take_steps(step: Step, state: State, rows: Rows | Batch, order, rates, epochs, key, numbers, count):
     """The first `count` of the steps over minibatches of one bucket: one dispatch, and one program whatever their count."""
 
     def one(i, so_far):

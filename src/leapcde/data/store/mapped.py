@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import tempfile
-from typing import Any
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from typing import IO, Any
 
 import numpy as np
 
-LARGE = 64 * 2**20  # bytes from which something made of a mapped array is mapped too
+LARGE = 2**24  # bytes from which something made of a mapped array is mapped too
 
 
 def is_mapped(array: Any) -> bool:
@@ -38,9 +41,33 @@ def let_go(*arrays: Any) -> None:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
+def trim() -> None:
+    """Give back what was freed: the C library keeps it, and reading tables or compiling leaves much of it."""
+    with suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def _file_of(array: Any) -> mmap.mmap | None:
     while array is not None:
         if isinstance(array, mmap.mmap):
             return array
         array = getattr(array, "_mmap", None) or getattr(array, "base", None)
     return None
+
+
+def end_to_end(parts: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays of all parts by name, end to end in files without names: only one part at a time is in memory.
+
+    >>> end_to_end({"a": np.arange(n)} for n in (1, 2))["a"].tolist()
+    [0, 0, 1]
+    """
+    files: dict[str, tuple[IO[bytes], np.ndarray]] = {}
+    with ExitStack() as stack:
+        for part in parts:
+            for name, array in part.items():
+                if name not in files:
+                    files[name] = stack.enter_context(tempfile.TemporaryFile()), array[:0]
+                files[name][0].write(np.ascontiguousarray(array, files[name][1].dtype).data)
+        for file, _ in files.values():
+            file.flush()
+        return {name: np.memmap(file, like.dtype, "r").reshape(-1, *like.shape[1:]) for name, (file, like) in files.items()}
