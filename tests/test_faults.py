@@ -27,7 +27,7 @@ import json, sys
 from fuzz import fuzz
 print(json.dumps({name: fuzz(name, int(count), 0) for name, count in zip(sys.argv[1::2], sys.argv[2::2])}))
 """
-COUNTS = {"table": 60, "array": 500, "archive": 150, "model": 300, "header": 15, "settings": 100, "arguments": 40, "stream": 60}
+COUNTS = {"table": 30, "array": 300, "archive": 80, "model": 150, "header": 8, "settings": 60, "arguments": 20, "stream": 30}
 
 
 def test_odd_input_is_refused_or_read_as_it_is(tmp_path):

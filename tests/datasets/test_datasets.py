@@ -274,6 +274,10 @@ def test_check_confirms_the_published_figures(data_dir):
     for name in ("character-trajectories", "sepsis", "mujoco-as-run"):
         found = describe.check(name, data_dir=data_dir)
         assert all(row.ok is not False for row in found) and sum(row.ok is True for row in found) >= 5
+
+
+@pytest.mark.slow  # 500 wavs, whose coefficients are computed
+def test_check_compares_wavs_with_their_coefficients(data_dir):
     speech = {row.what: row for row in describe.check("speech-commands", data_dir=data_dir, words="all")}
     assert (
         speech["wavs give the supplied coefficients"].ok and "143 clips" in speech["wavs give the supplied coefficients"].detail

@@ -277,6 +277,18 @@ def test_names_that_point_outside(tmp_path, name, kind):
     assert names(home) == [path.name] and names(tmp_path) == ["in"]
 
 
+def test_a_file_without_a_name(tmp_path):
+    """As flipped bits make it; the campaign of faults found it."""
+    path = make_zip(tmp_path / "a.zip", "fine", "x")
+    whole = path.read_bytes()
+    at = whole.rindex(b"PK\x01\x02")  # the second entry of the list at the end, whose name is one byte long
+    path.write_bytes(whole[: at + 28] + b"\0\0" + whole[at + 30 : at + 46] + whole[at + 47 :])
+    with pytest.raises(InputError, match=r"has no name|truncated, or no such archive"):
+        archive.extract(path, tmp_path / "out")
+    with pytest.raises(InputError, match="has no name"):
+        archive.check_name("", path)
+
+
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
 def test_links_and_devices_in_tars(tmp_path, kind):
     path = make_tar(tmp_path / "a.tar.gz", ("fine", b"1", tarfile.REGTYPE), ("bad", None, kind))

@@ -47,12 +47,12 @@ def trained(task: str) -> tuple[Estimator, leapcde.Series]:
     return LeapForecaster().fit(X), X
 
 
-# Each trains with nothing set, for up to half a minute: numbers and forecasts are asked for in the slow tests; README's
-# example forecasts with nothing set in the fast ones.
-LATER = [pytest.param(task, marks=pytest.mark.slow) for task in ("regression", "forecasting")]
+# Each trains with nothing set, for up to half a minute, and is asked in the slow tests. In the fast ones README's example
+# forecasts with nothing set, and tests/cli/test_cli.py tells classes apart.
+LATER = [pytest.param(task, marks=pytest.mark.slow) for task in ("classification", "regression", "forecasting")]
 
 
-@pytest.fixture(scope="module", params=["classification", *LATER])
+@pytest.fixture(scope="module", params=LATER)
 def fitted(request):
     return trained(request.param)
 

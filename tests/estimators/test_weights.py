@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV, cross_validate
 
-from command import COLUMNS, LEAP, fails, leapcde
+from command import COLUMNS, fails, leapcde
 from leapcde.baselines.fitted import fit_baseline
 from leapcde.data import windows as fresh_windows
 from leapcde.data.read import as_series, from_table
@@ -311,10 +311,13 @@ def test_tables(table):
     )
 
 
+GRU = ("--model", "gru", "--epochs", "2", "-o", "hidden=4")
+
+
 def test_command(place, table, tmp_path):
     heavy = table.assign(weight=1.0 + (table["label"] == "falls"), one=1.0)
     heavy.to_csv(tmp_path / "heavy.csv", index=False)
-    fit = ["fit", tmp_path / "heavy.csv", *COLUMNS, "--target", "label", *LEAP]
+    fit = ["fit", tmp_path / "heavy.csv", *COLUMNS, "--target", "label", *GRU]
     plain, ones, more = (
         leapcde(*fit, *given, "--out", tmp_path / name, "--json").json
         for name, given in {"plain": [], "one": ["--weights", "one"], "more": ["--weights", "weight"]}.items()

@@ -38,7 +38,7 @@ length = 12
 def test_smoke_makes_tables_a_figure_and_the_page(tmp_path, data_dir, monkeypatch):
     """On all four data sets, and again, which runs nothing. Every table and figure: `make test-slow`."""
     monkeypatch.setenv("LEAPCDE_DATA", str(data_dir))
-    for name in ("sepsis", "t-tests", "paths"):
+    for name in ("sepsis", "paths"):
         made = leapcde("reproduce", name, "--budget", "smoke", "--out", tmp_path, "--json").json
         assert made["failed"] == [] and made["missing"] == [] and made["budget"] == "smoke"
         assert {Path(file).stem for file in made["files"]} == {name} and len(made["files"]) > 2

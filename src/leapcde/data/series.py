@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from leapcde.data.store.mapped import alike, let_go
+from leapcde.data.store.mapped import alike, is_mapped, let_go
 from leapcde.errors import Problems
 
 BLOCK = 2**16  # rows
@@ -136,7 +136,8 @@ class Series:
         lengths = self.lengths[samples]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         times, values = (alike(array, (int(offsets[-1]), *array.shape[1:])) for array in (self.times, self.values))
-        for first, stop in blocks(offsets, BLOCK):  # an index of all rows would be large too
+        # An index of all rows would be large too; and of a file much more is mapped around what is asked for here and there.
+        for first, stop in blocks(offsets, BLOCK // 16 if is_mapped(self.values) else BLOCK):
             here = slice(int(offsets[first]), int(offsets[stop]))
             moved = self.offsets[samples[first:stop]] - offsets[first:stop]
             rows = np.arange(here.start, here.stop) + np.repeat(moved, lengths[first:stop])

@@ -92,6 +92,8 @@ def check_name(name: str, path: Path) -> None:
     Traceback (most recent call last):
     leapcde.errors.InputError: a.zip: the name '../a.wav' points outside the archive; do not use this file
     """
+    if not name:
+        raise InputError(f"{path}: a file in it has no name; it is damaged, download it again")
     plain = name.replace("\\", "/")
     parts = PurePosixPath(plain)
     if parts.is_absolute() or ".." in parts.parts or ":" in plain.split("/")[0] or "\0" in plain:

@@ -64,7 +64,7 @@ class LeapImputer(TransformerMixin, PathEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = np.sin(np.linspace(0, 6, 20) + rng.normal(size=(40, 1)))
     >>> X[rng.random(X.shape) < 0.3] = np.nan
-    >>> imputer = LeapImputer(epochs=2).fit(X)
+    >>> imputer = LeapImputer(epochs=2, interpolation="linear").fit(X)
     >>> bool(np.isnan(imputer.transform(X)[:, :15]).any()), imputer.errors_["straight line"] < imputer.errors_["last value"]
     (False, True)
     """
