@@ -8,6 +8,9 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from leapcde import compiled
@@ -125,3 +128,18 @@ def test_a_second_process_compiles_less_and_says_the_same(tmp_path):
 def test_processes_share_the_cache(tmp_path):
     found = processes(tmp_path, 3)
     assert all(one["answers"] == found[0]["answers"] for one in found)
+
+
+def test_a_program_of_many_kernels_is_the_same_function():
+    x = jnp.linspace(-1.0, 1.0, 12).reshape(3, 4)
+    wave = lambda x: (jnp.sin(x) @ x.T).sum(0)
+    np.testing.assert_allclose(compiled.program(wave, True)(x), compiled.program(wave, False)(x), rtol=1e-6)
+    assert compiled.program(wave, True) is compiled.program(wave, True) is not compiled.program(wave, False)
+
+
+def test_where_xla_knows_one_kind_of_emitters_nothing_is_asked_for(monkeypatch):
+    def unknown(*args, **how):
+        raise jax.errors.JaxRuntimeError("No such compile option")
+
+    monkeypatch.setattr(compiled.jax, "jit", unknown)
+    assert compiled._emitters.__wrapped__() is None

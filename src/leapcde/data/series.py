@@ -105,6 +105,11 @@ class Series:
         """How much each target counts: as much as its sample."""
         return np.repeat(self.weights, self.lengths) if self.per_row and self.weights is not None else self.weights
 
+    @property
+    def missing(self) -> float:
+        """The share of values that are missing."""
+        return sum(int(np.isnan(part.values).sum()) for part in self.blocks()) / max(self.values.size, 1)
+
     def sample(self, i: SupportsIndex) -> tuple[np.ndarray, np.ndarray]:
         """Times and values of one sample."""
         i = range(len(self))[i]

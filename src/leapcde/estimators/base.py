@@ -210,7 +210,7 @@ class Estimator(LooksInside, BaseEstimator):
         if isinstance(self.training, TrainConfig):
             return {**row_options(self.model, {}), **given} if series.per_row else given
         shape = (recipe.channels(series.values.shape[1]), series.lengths, batch_size)
-        about = {"task": self.task, "interpolation": recipe.interpolation, "holes": float(np.isnan(series.values).mean())}
+        about = {"task": self.task, "interpolation": recipe.interpolation, "holes": series.missing}
         suited = auto.model_options(self.model, *shape, **about)
         return {**(row_options(self.model, suited) if series.per_row else suited), **given}
 
