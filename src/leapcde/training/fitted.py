@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,10 @@ class Fitted(ABC):
     name: str
     options: dict[str, Any]
     calibration: Calibration | None  # of class scores; learned after training, on data that was held out
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What answering leaves behind (a note that was told, what makes the next answer quick) is no part of it."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}  # pyright: ignore[reportArgumentType]
 
     @abstractmethod
     def outputs(self, series: Series) -> np.ndarray:
