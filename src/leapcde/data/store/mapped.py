@@ -66,7 +66,7 @@ def end_to_end(parts: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         for part in parts:
             for name, array in part.items():
                 if name not in files:
-                    files[name] = stack.enter_context(tempfile.TemporaryFile()), array[:0]
+                    files[name] = stack.enter_context(tempfile.TemporaryFile()), array[:0].copy()
                 files[name][0].write(np.ascontiguousarray(array, files[name][1].dtype).data)
         for file, _ in files.values():
             file.flush()
