@@ -202,8 +202,7 @@ def test_five_hundred_rows(name):
 # Learning takes time: `make test` teaches letters to LEAP (forecasts are README's example), `make test-slow` to all.
 KINDS = ("leap",)
 LEARNERS = [pytest.param(name, marks=[] if name in KINDS else [pytest.mark.slow]) for name in MODELS]
-QUICK = ()
-FORECASTERS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MODELS]
+FORECASTERS = [pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 LEARN = {"latent-ode": {"learning_rate": 1e-2}, "augmented-ode": {"learning_rate": 1e-2}}
 
 
