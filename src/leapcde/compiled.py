@@ -21,6 +21,7 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from leapcde.files import cache_root
+from leapcde.memory import need_memory
 
 MOST_BYTES = 2**29  # what was not used for longest goes first
 WORTH = 0.1  # seconds of compiling from which a program is kept
@@ -33,6 +34,12 @@ def compiled_folder() -> Path | None:
         return None
     folder = root / "compiled" / _processor()
     return folder if _setting("compilation_cache_dir") in (None, str(folder)) else None
+
+
+def prepare_to_compute() -> None:
+    """What estimators do first: see that there is memory, and let JAX keep what it compiles."""
+    need_memory()
+    keep_compiled()
 
 
 def keep_compiled() -> Path | None:

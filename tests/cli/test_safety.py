@@ -49,6 +49,22 @@ def test_sigterm_while_arguments_are_read(capsys):
     assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
 
 
+def test_sigterm_that_something_else_was_made_of(capsys):
+    """NumPy calls Python while it reads a buffer's format, and makes a ValueError of whatever comes out of it."""
+    with pytest.raises(SystemExit) as end, stopping_cleanly():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise ValueError("not a valid PEP 3118 buffer format string") from None
+    assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
+
+
+def test_an_error_without_sigterm_is_that_error():
+    with pytest.raises(ValueError, match="mine"), stopping_cleanly():
+        raise ValueError("mine")
+
+
 def test_a_full_disk_is_one_message(monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

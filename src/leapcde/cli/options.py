@@ -84,10 +84,12 @@ def stopping_cleanly() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    except SystemExit as end:
-        if not told or end.code == 143:
+    except BaseException as end:
+        if not told or (isinstance(end, SystemExit) and end.code == 143):
             raise
-        typer.echo(STOPPED, err=True)  # it came while Typer was reading the arguments, which takes it for the keyboard
+        # It came where it could not be told from something else: Typer takes it for the keyboard while it reads arguments,
+        # and compiled code that calls Python makes a ValueError of it.
+        typer.echo(STOPPED, err=True)
         raise SystemExit(143) from None
     finally:
         signal.signal(signal.SIGTERM, before)

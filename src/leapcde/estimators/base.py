@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from leapcde.baselines.fitted import Baseline
-from leapcde.compiled import keep_compiled
+from leapcde.compiled import prepare_to_compute
 from leapcde.data.columns import Columns, as_trained, one_or_several
 from leapcde.data.inputs import read
 from leapcde.data.series import Series, counting
@@ -113,7 +113,7 @@ class Estimator(LooksInside, BaseEstimator):
         -------
         self
         """
-        keep_compiled()
+        prepare_to_compute()
         meet_others()
         series, held, calibration, fresh = self._divided(X, y, validation, sample_weight=sample_weight, groups=groups)
         race(self, series, held, fresh=fresh, checkpoint=checkpoint, callbacks=callbacks)
@@ -290,7 +290,7 @@ class Estimator(LooksInside, BaseEstimator):
     def _new_series(self, X) -> Series:
         """What is predicted from: read and checked against what training saw."""
         check_is_fitted(self, "fitted_")
-        keep_compiled()
+        prepare_to_compute()
         series = replace(self._read(X, with_target=False), target=None)
         self.fitted_.preprocessor.check(series)
         return series

@@ -18,6 +18,7 @@ from leapcde.data.series import Series, uneven
 from leapcde.data.windows import FreshWindows
 from leapcde.errors import CheckpointError, InputError, choose
 from leapcde.files import DAMAGE, check_sizes, load_file, names_damage, restore, save_file
+from leapcde.memory import need_memory
 from leapcde.models.base import TASKS, Model
 from leapcde.models.registry import MODELS, build, count_parameters, options_of
 from leapcde.paths.batch import Recipe
@@ -327,6 +328,7 @@ def train_model(
     >>> fitted.predict_proba(series).shape
     (20, 2)
     """
+    need_memory()
     config = config or TrainConfig()
     start = new_model(train, task=task, model=model, options=options or {}, recipe=recipe or Recipe(), seed=config.seed)
     return train_further(start, train, validation, config, checkpoint=checkpoint, on_epoch=on_epoch, on_step=on_step)
