@@ -23,7 +23,9 @@ LeapClassifier("gru", epochs=1).fit(np.zeros((4, 3, 1)), np.arange(4) % 2)
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are read from Linux")
 def test_a_limit_of_the_process_is_one_error():
     """A process of its own: 1,600 MB of addresses are too few, and XLA ended it with signal 6."""
-    done = subprocess.run([sys.executable, "-c", FIT.format(limit=1600 * MEGABYTE)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", FIT.format(limit=1600 * MEGABYTE)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert "NotEnoughMemory: there is not enough memory: the limit of this process is 1,600 MB" in last
@@ -68,4 +70,6 @@ def test_the_command_says_so_too(container, tmp_path):
     (tmp_path / "a.csv").write_text(f"id,t,a,y\n{rows}")
     fit = ("fit", tmp_path / "a.csv", "--id", "id", "--time", "t", "--target", "y", "--model", "gru")
     answer = leapcde(*fit, "--out", tmp_path / "run")
-    assert answer.code == 2 and answer.err.startswith("error: there is not enough memory: the limit of this container is 300 MB")
+    assert answer.code == 2 and answer.err.startswith(
+        "error: there is not enough memory: the limit of this container is 300 MB"
+    )

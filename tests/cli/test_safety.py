@@ -51,12 +51,16 @@ def test_sigterm_while_arguments_are_read(capsys):
 
 def test_sigterm_that_something_else_was_made_of(capsys):
     """NumPy calls Python while it reads a buffer's format, and makes a ValueError of whatever comes out of it."""
-    with pytest.raises(SystemExit) as end, stopping_cleanly():
+
+    def numpy() -> None:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
         except KeyboardInterrupt:
             raise ValueError("not a valid PEP 3118 buffer format string") from None
+
+    with pytest.raises(SystemExit) as end, stopping_cleanly():
+        numpy()
     assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
 
 
