@@ -163,7 +163,8 @@ def killed_until_done(scenario: Scenario, place: Path, rng: random.Random, most:
     if end.code != 0:
         wrong.append(f"{scenario.name}: the same command does not go on: {end.said[-1500:]}")
     elif (ended := scenario.ended(place)) != scenario.expected:
-        wrong.append(f"{scenario.name}: another result, {ended}")
+        wrong.append(f"{scenario.name}: another result, {ended}: {names(place)}")
+        shutil.copytree(place, place.with_name(f"wrong-{place.name}"), dirs_exist_ok=True)  # for who mends it
     else:
         found["runs with an equal end"] += 1
     shutil.rmtree(place, ignore_errors=True)

@@ -85,7 +85,7 @@ def stopping_cleanly() -> Iterator[None]:
     try:
         yield
     except BaseException as end:
-        if not told or (isinstance(end, SystemExit) and end.code == 143):
+        if not told or isinstance(end, GeneratorExit) or (isinstance(end, SystemExit) and end.code == 143):
             raise
         # It came where it could not be told from something else: Typer takes it for the keyboard while it reads arguments,
         # and compiled code that calls Python makes a ValueError of it.
