@@ -163,6 +163,20 @@ def test_what_a_kill_left_of_a_run_folder_does_not_stop_its_cell(tmp_path):
     assert not list(home.glob(".*")) and not (home / "training.safetensors").exists() and (home / "model.safetensors").exists()
 
 
+@pytest.mark.parametrize("left", ["training.safetensors", "training.older.safetensors"])
+def test_what_a_kill_left_behind_a_record_goes(tmp_path, left):
+    """It came between the record and the end of its cell, which is not run again."""
+    [record] = sweep([baseline("last-value", 0.0)], tmp_path).records
+    home = tmp_path / "cells" / record["name"]
+    home.mkdir(parents=True)
+    (home / left).touch()
+    other = tmp_path / "cells" / "of-another-cell" / left
+    other.parent.mkdir()
+    other.touch()
+    sweep([baseline("last-value", 0.0)], tmp_path)
+    assert not any(home.iterdir()) and other.exists()
+
+
 def test_a_failing_cell_is_told_about_and_the_others_go_on(tmp_path):
     bad = replace(trained(), config=replace(trained().config, options={"hiden": 4}))
     found = sweep([bad, baseline("ridge", 0.0)], tmp_path)

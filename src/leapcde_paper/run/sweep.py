@@ -26,7 +26,7 @@ from leapcde_paper.run.cell import Cell
 from leapcde_paper.run.data import cell_data, hash_of
 from leapcde_paper.run.memory import forget_programs
 from leapcde_paper.run.records import Record
-from leapcde_paper.run.train_cell import LOCKS, compute_on_one_thread, is_running, run_cell
+from leapcde_paper.run.train_cell import LOCKS, compute_on_one_thread, is_running, run_cell, tidy
 
 MOST_LOSSES = 3  # times in a row that workers may die without a single cell being finished
 
@@ -73,6 +73,7 @@ def sweep(
     """Run every cell that has no record in `folder` yet. `cluster` is the address of a Dask scheduler."""
     todo = identify(cells)
     done = {job.name: found for job in todo if (found := records.find(folder, job.name)) is not None}
+    tidy(folder, done)
     failures: dict[str, Failure] = {}
     waiting = lambda: [job for job in todo if job.name not in done and job.name not in failures]
     running = lambda: [job.name for job in waiting() if is_running(folder / LOCKS / job.name)]

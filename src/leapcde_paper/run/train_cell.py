@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Container
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +57,7 @@ def _make(cell: Cell, data_hash: str, folder: Path, name: str) -> Record:
     made |= {"name": name, "arrays": f"{name}.safetensors" if arrays else None}
     made["memory"] |= {"process_bytes": memory.process_bytes()}
     records.write(folder, name, records.make(cell, data_hash, made), arrays)
-    _tidy(folder, name)
+    tidy_cell(folder, name)
     return records.parse(folder / records.FOLDER / f"{name}.json")
 
 
@@ -182,7 +183,14 @@ def _seen(some: Series) -> Arrays:
     return {"path_seen_t": times, "path_seen": values}
 
 
-def _tidy(folder: Path, name: str) -> None:
+def tidy(folder: Path, finished: Container[str]) -> None:
+    """What a sweep left of cells that had their records when it was killed."""
+    for checkpoint in (folder / CELLS).glob(f"*/{Path(TRAINING).stem}*"):
+        if checkpoint.parent.name in finished:
+            tidy_cell(folder, checkpoint.parent.name)
+
+
+def tidy_cell(folder: Path, name: str) -> None:
     """The weights of a finished cell stay, for who wants to look into it; its checkpoint and what kills left go."""
     home = folder / CELLS / name
     for left in [*home.glob(".*.tmp"), *(folder / records.FOLDER).glob(f".{name}.*.tmp")]:
