@@ -24,6 +24,7 @@ from leapcde.errors import CheckpointError, InputError
 from leapcde.files import VERSION, atomic, load_file, restore, save_file, write_text
 from leapcde.models.registry import build
 from leapcde.paths.batch import Recipe
+from leapcde.training.checkpoint import older, remove
 from leapcde.training.fitted import FittedModel
 from leapcde.training.preprocess import Preprocessor
 
@@ -267,3 +268,19 @@ def test_writing_makes_folders_and_replaces(tmp_path):
     for text in ("ä", "ö"):
         write_text(path, text)
         assert path.read_text(encoding="utf-8") == text and names(path.parent) == ["c.txt"]
+
+
+def test_a_kill_while_checkpoints_are_removed_leaves_the_newer_one(tmp_path, monkeypatch):
+    path = tmp_path / "training.safetensors"
+    path.touch()
+    older(path).touch()
+
+    def killed(self, missing_ok=False):
+        real(self, missing_ok)
+        raise KeyboardInterrupt
+
+    real = Path.unlink
+    monkeypatch.setattr(Path, "unlink", killed)
+    with pytest.raises(KeyboardInterrupt):
+        remove(path)
+    assert path.exists() and not older(path).exists()

@@ -29,9 +29,9 @@ def is_there(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Both checkpoints."""
-    path.unlink(missing_ok=True)
+    """Both checkpoints, the older one first: a kill in between must not leave it as the only one."""
     older(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
 
 
 def save_checkpoint(path: Path, config: TrainConfig, state: State, best, history: History, halvings: int) -> None:
