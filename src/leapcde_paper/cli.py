@@ -53,6 +53,9 @@ def reproduce(
         list[str] | None,
         typer.Option(help="Run only this model for now (repeat for more); tables show all that was run."),
     ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Run only this column, by its heading, for now (repeat for more).")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Run so many of the seeds only, for now.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at a time, one process and thread each.")] = 1,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells.")] = None,
@@ -85,7 +88,7 @@ def reproduce(
     if not quiet and not as_json:
         for line in asked.missing:
             typer.echo(f"note: {line}", err=True)
-    only = parts(asked.experiments, model or (), seeds)
+    only = parts(asked.experiments, model or (), seeds, column or ())
     if dry_run:
         return _dry_run(cells_of(only), out, max(jobs, 1), as_json)
     from leapcde_paper.run.live import watch_sweep

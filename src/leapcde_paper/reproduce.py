@@ -77,12 +77,16 @@ def reproduce(
     return swept, write_all(experiments, [*there, *swept.records], folder)  # the later of two counts: that of this data
 
 
-def parts(experiments: Sequence[Experiment], models: Sequence[str], seeds: int | None) -> list[Experiment]:
-    """The parts of experiments with these models and their first seeds; a model that none of them has is an error."""
-    there = sorted({setting.config.model for one in experiments for setting in one.settings})
+def parts(
+    experiments: Sequence[Experiment], models: Sequence[str], seeds: int | None, columns: Sequence[str] = ()
+) -> list[Experiment]:
+    """The parts of experiments with these models and columns and their first seeds; one that none of them has is an error."""
+    settings = [setting for one in experiments for setting in one.settings]
     for model in models:
-        choose("model of these tables", model, there)
-    return [one.part(models, seeds) for one in experiments]
+        choose("model of these tables", model, sorted({one.config.model for one in settings}))
+    for column in columns:
+        choose("column of these tables", column, list(dict.fromkeys(one.column for one in settings)))
+    return [one.part(models, seeds, columns) for one in experiments]
 
 
 def records_of(paths: Sequence[Path]) -> list[Record]:

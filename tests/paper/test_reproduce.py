@@ -160,6 +160,17 @@ def test_a_config_of_ones_own_is_run_from_toml(tmp_path):
     assert wrong.code == 2 and "no model 'rigde'" in wrong.err
 
 
+def test_a_column_can_be_run_alone(tmp_path):
+    head, run = MINE.split("[[settings]]")
+    other = run.replace('"Hopper"', '"30 %"').replace("seeds", "drop = 0.3\nseeds")
+    (tmp_path / "mine.toml").write_text(f"{head}[[settings]]{run}[[settings]]{other}")
+    ask = ("reproduce", tmp_path / "mine.toml", "--out", tmp_path / "out", "--dry-run")
+    assert "2 cells to run" in leapcde(*ask).out
+    assert "hopper-30" in leapcde(*ask, "--column", "30 %").out and "1 cells to run" in leapcde(*ask, "--column", "30 %").out
+    wrong = leapcde(*ask, "--column", "hoper")
+    assert wrong.code == 2 and "no column of these tables 'hoper'; did you mean 'Hopper'?" in wrong.err
+
+
 def test_a_table_can_be_run_in_parts(tmp_path):
     """One model now, the other later: what was run before stays in the table."""
     head, run = MINE.split("[[settings]]")

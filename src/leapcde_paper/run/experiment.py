@@ -76,15 +76,15 @@ class Experiment:
                 config = replace(one.config, train=train, data_dir=self.data_dir)
                 yield Entry(one.row, one.column, Cell(config, self.budget, one.samples, one.length, one.paths))
 
-    def part(self, models: Sequence[str] = (), seeds: int | None = None) -> Experiment:
-        """What is to be run of it for now: these models (all of them if none is named), each with its first seeds.
+    def part(self, models: Sequence[str] = (), seeds: int | None = None, columns: Sequence[str] = ()) -> Experiment:
+        """What is to be run of it for now: these models and columns (all if none is named), each with its first seeds.
 
         >>> one = Experiment("mine", "My table", "table", "full", (Setting("GRU", "x", CellConfig("hopper", "gru"), (0, 1)),))
-        >>> [len(list(one.part(*ask).entries())) for ask in ((), (["gru"], 1), (["lstm"],))]
-        [2, 1, 0]
+        >>> [len(list(one.part(*ask).entries())) for ask in ((), (["gru"], 1), (["lstm"],), ((), None, ["y"]))]
+        [2, 1, 0, 0]
         """
-        some = (replace(one, seeds=one.seeds[:seeds]) for one in self.settings if not models or one.config.model in models)
-        return replace(self, settings=tuple(some))
+        wanted = lambda one: (not models or one.config.model in models) and (not columns or one.column in columns)
+        return replace(self, settings=tuple(replace(one, seeds=one.seeds[:seeds]) for one in self.settings if wanted(one)))
 
     @property
     def rows(self) -> list[str]:
