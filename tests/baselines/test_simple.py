@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from leapcde.baselines import forecasts, tabular
 from leapcde.baselines.fitted import KINDS, baselines_for, fit_baseline, fit_baselines
 from leapcde.baselines.summary import ALL, carried, features, on_grid, summary
-from leapcde.baselines.trees import forest_arrays, means, sums, tree_arrays
+from leapcde.baselines.trees import HOLDS_OUT, forest_arrays, means, of_known_columns, sums, tree_arrays
 from leapcde.data.read import as_series
 from leapcde.data.series import Series
 from leapcde.data.windows import windows
@@ -137,6 +137,25 @@ def test_classes_and_numbers_are_learned():
         assert list(found) == baselines_for(task)
         plain, *rest = (one.evaluate(test)[metric] for one in found.values())
         assert all(sign * (score - plain) > 0.2 for score in rest), (task, plain, rest)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_channel_that_nobody_has_observed(task):
+    """scikit-learn's trees stop at a column without a single value."""
+    train = ragged(60, task=task)
+    train = replace(train, values=np.where([True, True, False], train.values, np.nan))
+    for one in fit_baselines(train, train, learned(train, task)).values():
+        assert np.isfinite(one.outputs(train)).all()
+
+
+def test_columns_that_hold_nearly_nothing():
+    """Of many rows scikit-learn holds a tenth out, and with them perhaps all that a column has."""
+    table = np.full((HOLDS_OUT + 1, 3), np.nan)
+    table[:, 0], table[:3, 1], table[:20, 2] = 1.0, 2.0, 3.0
+    assert (of_known_columns(table)[:, 1] == 0).all() and np.isnan(of_known_columns(table)[20:, 2]).all()
+    assert of_known_columns(table[:100])[0, 1] == 2.0 and np.isnan(of_known_columns(table[:100])[50, 1])
+    only = np.where(np.arange(100) < 20, 0.0, 1.0)  # who counts nothing shows nothing
+    assert (of_known_columns(table[:100], only)[:, 2] == 0).all()
 
 
 def test_a_class_that_training_does_not_show():

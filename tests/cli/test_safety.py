@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pandas as pd
@@ -61,6 +62,35 @@ def test_sigterm_that_something_else_was_made_of(capsys):
 
     with pytest.raises(SystemExit) as end, stopping_cleanly():
         numpy()
+    assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
+
+
+def terminated() -> None:
+    """This process is told to stop."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(5)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+def test_a_stop_that_is_lost_comes_again(monkeypatch, capsys):
+    """Whoever catches everything, as a sweep does around each cell, may take the first one for a failure."""
+    monkeypatch.setattr("leapcde.cli.options.AGAIN", 0.05)
+
+    def loses_one() -> None:
+        with suppress(KeyboardInterrupt):
+            terminated()
+        time.sleep(5)
+        raise AssertionError("it did not come again")
+
+    with pytest.raises(SystemExit) as end, stopping_cleanly():
+        loses_one()
+    assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_command_that_ends_in_spite_of_a_stop_says_so(capsys):
+    with pytest.raises(SystemExit) as end, stopping_cleanly(), suppress(KeyboardInterrupt):
+        terminated()
     assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
 
 

@@ -304,3 +304,16 @@ def test_samples_from_the_end_by_mask_and_none():
             series.take([wrong])
         with pytest.raises(IndexError):
             series.sample(wrong)
+
+
+@pytest.mark.parametrize("odd", ["a", 1.5, [[0]], [1.0], np.array([True, False]), 5, [0, -6], None, (0, "a"), {}])
+def test_wrong_indices(odd):
+    with pytest.raises((InputError, IndexError)):
+        as_series(np.zeros((5, 4, 2)))[odd]
+
+
+def test_no_samples_at_all_are_no_error():
+    series = as_series(np.zeros((5, 4, 2)))
+    assert len(series[[]]) == len(series[:0]) == len(series[np.zeros(5, dtype=bool)]) == 0
+    assert repr(series) == "Series(5 samples of 4 rows, 2 channels (x0, x1), no target)"
+    assert repr(series[[]]) == "Series(0 samples of 0 rows, 2 channels (x0, x1), no target)"

@@ -13,7 +13,7 @@ from scipy import optimize
 
 from leapcde.baselines.summary import features
 from leapcde.baselines.tabular import learn_scale, sample_weights, scaled, thinned
-from leapcde.baselines.trees import LEAF, Arrays, few_threads, first_rounds, sums, tree_arrays
+from leapcde.baselines.trees import LEAF, Arrays, few_threads, first_rounds, of_known_columns, sums, tree_arrays
 from leapcde.data.series import Series
 from leapcde.training.events.bins import FAR
 from leapcde.training.events.metrics import at_times, kaplan_meier, losses
@@ -61,7 +61,8 @@ def trees_for_hazards(train: Series, validation: Series, of: Preprocessor, seed:
     each = sample_weights(train)
     weights = expected if each is None else expected * each
     with few_threads(x):
-        model = _booster(len(x), int(max(strengths)), seed).fit(x, had / expected, sample_weight=weights)
+        booster = _booster(len(x), int(max(strengths)), seed)
+        model = booster.fit(of_known_columns(x, weights), had / expected, sample_weight=weights)
     grown = tree_arrays(model)
     some = [first_rounds(grown, int(rounds)) for rounds in strengths]
     tried = [{**trees, "levels": _levels(train, of, sums(trees, x)[:, 0])} for trees in some]

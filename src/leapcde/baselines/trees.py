@@ -9,6 +9,8 @@ import numpy as np
 Arrays = dict[str, np.ndarray]
 BLOCK = 2_000_000  # samples times trees that are followed at once
 SMALL = 2_000_000  # numbers of a table: up to here one thread learns from it
+HOLDS_OUT = 10_000  # rows from which on scikit-learn holds a tenth out
+SELDOM = 12  # values of a column, all of which might be held out
 LEAF = 20  # samples in a leaf at least, as scikit-learn has it; fewer where there are few
 TREES, LEAVES = 200, 256  # of a forest: its trees, and at most so many leaves in each, so that files stay small
 
@@ -32,8 +34,15 @@ def fit_trees(
     settings |= {} if rounds is None else {"max_iter": rounds, "early_stopping": False}
     make = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
     with few_threads(inputs):
-        model = make(**settings).fit(inputs, target, sample_weight=weights)
+        model = make(**settings).fit(of_known_columns(inputs, weights), target, sample_weight=weights)
     return tree_arrays(model, classes)
+
+
+def of_known_columns(inputs: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """The table with 0 in columns that hold nothing, or may once some of many rows are held out: scikit-learn fails on them."""
+    counts = ~np.isnan(inputs) if weights is None else ~np.isnan(inputs) & (weights > 0)[:, None]
+    few = counts.sum(0) < (1 if len(inputs) <= HOLDS_OUT else SELDOM)
+    return np.where(few, 0.0, inputs) if few.any() else inputs
 
 
 def few_threads(inputs: np.ndarray) -> Any:

@@ -61,6 +61,7 @@ ModelOption = Annotated[list[str] | None, typer.Option("--option", "-o", help="M
 
 
 STOPPED = "stopped; the same command goes on from the last finished epoch of a run folder"
+AGAIN = 5.0  # seconds after which a stop that was lost comes again
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what a terminal obeys, but for tabs and new lines
 
 
@@ -70,29 +71,47 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def stopping_cleanly() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does: what is being written is finished or taken back."""
+    """Let SIGTERM end a command as Ctrl-C does: what is being written is finished or taken back.
+
+    The stop may come where compiled code calls Python, and be made something else of, or be lost: Typer takes it for the
+    keyboard while it reads arguments, NumPy and JAX make a ValueError of it. So it is a stop however the command ends, and
+    comes again while it does not end.
+    """
     told = False
 
     def stop(number: int, frame: Any) -> None:
         nonlocal told
         told = True
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
         raise Terminated
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    kinds = [getattr(signal, name) for name in ("SIGTERM", "SIGALRM") if hasattr(signal, name)]
+    before = {kind: signal.signal(kind, stop) for kind in kinds}
     try:
         yield
+    except GeneratorExit:
+        raise
     except BaseException as end:
-        if not told or isinstance(end, GeneratorExit) or (isinstance(end, SystemExit) and end.code == 143):
+        if not told or (isinstance(end, SystemExit) and end.code == 143):
             raise
-        # It came where it could not be told from something else: Typer takes it for the keyboard while it reads arguments,
-        # and compiled code that calls Python makes a ValueError of it.
-        typer.echo(STOPPED, err=True)
-        raise SystemExit(143) from None
+        _say_stopped()
+    else:
+        if told:
+            _say_stopped()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _say_stopped() -> None:
+    typer.echo(STOPPED, err=True)
+    raise SystemExit(143) from None
 
 
 def harmless(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from leapcde.data.store.mapped import alike, is_mapped, let_go
-from leapcde.errors import Problems
+from leapcde.errors import SHOWN, InputError, Problems
 
 BLOCK = 2**16  # rows
 EACH = ("target", "static", "ids", "weights")  # what a series has for each sample; a target may be one of each row
@@ -58,7 +58,7 @@ def join(parts: Sequence[Series]) -> Series:
     return replace(first, times=times, values=values, offsets=offsets, **whole)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Series:
     """M samples, each with its own times and values (NaN = not observed). Make one with `as_series` or `from_table`.
 
@@ -116,8 +116,29 @@ class Series:
         rows = slice(self.offsets[i], self.offsets[i + 1])
         return self.times[rows], self.values[rows]
 
-    def __getitem__(self, i: SupportsIndex) -> Series:
-        return self.take([range(len(self))[i]])  # one sample, so that scikit-learn can pick and `inputs.join` put together
+    def __getitem__(self, i: Any) -> Series:
+        """One sample or some: by a number, a slice, numbers, or a yes or no for each.
+
+        >>> from leapcde.data.read import as_series
+        >>> series = as_series(np.zeros((5, 4, 2)))
+        >>> len(series[-1]), len(series[:3]), len(series[[0, 4]]), len(series[np.arange(5) > 2])
+        (1, 3, 2, 2)
+        """
+        if isinstance(i, slice):
+            return self.take(np.arange(len(self))[i])
+        index = np.asarray(i)
+        if index.shape == (len(self),) and index.dtype == bool:
+            return self.take(np.flatnonzero(index))
+        if index.ndim > 1 or (index.size and index.dtype.kind not in "iu"):
+            raise InputError(f"series[{i!r}]: give a number, a slice, numbers, or a yes or no for each of {len(self)} samples")
+        return self.take([range(len(self))[k] for k in np.atleast_1d(index).tolist()])  # scikit-learn picks one by one
+
+    def __repr__(self) -> str:
+        least, most = (int(self.lengths.min()), int(self.lengths.max())) if len(self) else (0, 0)
+        names = ", ".join(self.channels[:SHOWN]) + (", …" if len(self.channels) > SHOWN else "")
+        target = "no target" if self.target is None else f"a target of each {self.target_per}"
+        rows = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        return f"Series({len(self):,} samples of {rows} rows, {len(self.channels)} channels ({names}), {target})"
 
     def part(self, first: int, stop: int) -> Series:
         """Samples that lie one after the other; nothing is copied."""
