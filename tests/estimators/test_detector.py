@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -90,8 +92,9 @@ def test_files_hold_everything(detector, spiked, tmp_path):
     detector.save(tmp_path / "detector.safetensors")
     loaded = leapcde.load(tmp_path / "detector.safetensors")
     assert isinstance(loaded, LeapDetector) and loaded.get_params() == detector.get_params()
-    for a, b in zip(loaded.score_samples(spiked[0]), detector.score_samples(spiked[0]), strict=True):
-        np.testing.assert_array_equal(a, b)
+    for again in (loaded, pickle.loads(pickle.dumps(detector))):
+        for a, b in zip(again.score_samples(spiked[0]), detector.score_samples(spiked[0]), strict=True):
+            np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(loaded.threshold_, detector.threshold_)
 
 

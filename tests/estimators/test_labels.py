@@ -205,3 +205,9 @@ def test_samples_are_known_again_also_with_rows_that_say_nothing():
     said = told_seen(whole, Dataset("a file", "classification", *parts))
     assert said.startswith("3 of 6 samples trained the model and 1 chose its weights")
     assert told_seen(as_series(values + 1.0), Dataset("a file", "classification", *parts)) == ""
+
+
+def test_fitting_adds_no_public_attributes(trained):
+    """As scikit-learn asks, whose check of it is slow."""
+    added = set(vars(trained[0])) - set(trained[0].get_params())
+    assert added and all(name.startswith("_") or name.endswith("_") for name in added)

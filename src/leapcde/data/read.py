@@ -126,7 +126,8 @@ def from_table(
     kinds = find_categories(table, cells, [*channels, *static], problems) if categories is None else categories
     matrix, extra = (number_columns(cells, names, problems, row_name, kinds) for names in (channels, static))
     choose("target_per", target_per, PER)
-    read_labels = row_labels if target_per == "row" else target_column
+    per_row = target_per == "row"
+    read_labels = row_labels if per_row else target_column
     labels = read_labels(cells[targets[0]], f"column {targets[0]!r}", problems, row_name) if len(targets) == 1 else None
     if clock is None or empty.any():
         raise InputError("cannot read the table", problems.found)
@@ -136,12 +137,12 @@ def from_table(
     rows, names = one_hot(matrix[order], channels, kinds)
     series = Series(clock[order], rows, offsets, names, ids=ids if id else None, categories=dict(kinds))
     where = lambda row: row_name(int(order[row]))
-    if labels is not None and target_per == "row":
-        series = replace(series, target=labels[order], target_per="row")
-    elif labels is not None:
-        series = replace(series, target=_one_each(labels[order], series, targets[0], problems, where))
+    if labels is not None:
+        of_rows = labels[order]
+        target_of = of_rows if per_row else _one_each(of_rows, series, targets[0], problems, where)
+        series = replace(series, target=target_of, target_per=target_per)
     if len(targets) > 1:
-        if target_per == "row":
+        if per_row:
             problems.add(f"several targets ({', '.join(targets)}) of each row: name one target at a time")
         each = number_columns({name: yes_no(cells[name]) for name in targets}, targets, problems, row_name)[order]
         series = replace(series, target=_each_target(each, series, targets, problems, where), target_names=tuple(targets))

@@ -55,7 +55,6 @@ AMOUNTS = ("epochs", "batch_size", "learning_rate", "patience")  # parameters th
 class Estimator(LooksInside, BaseEstimator):
     """What the estimators share. Abstract: use LeapClassifier, LeapRegressor, LeapSurvival or LeapForecaster."""
 
-    task: str
     model: str
     options: dict[str, Any] | None
     interpolation: str

@@ -94,7 +94,7 @@ class LeapClassifier(Estimator):
     ((3, 2), ['even', 'odd'])
     """
 
-    task = "classification"
+    _task = "classification"
     class_weight: str | dict[Any, float] | float | None
     sets_: ClassSets | None
 
@@ -204,7 +204,7 @@ class LeapClassifier(Estimator):
             raise InputError(f"Unknown label type: {kind}. Classes are text or whole numbers; use LeapRegressor for numbers")
 
     def _see_task(self, series: Series) -> None:
-        self.task = "labels" if np.asarray(series.target).ndim == 2 else "classification"
+        self._task = "labels" if np.asarray(series.target).ndim == 2 else "classification"
 
     def _hold_out(self, series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
         return hold_out(series, share, labels=sample_labels(series), seed=seed)
@@ -256,7 +256,7 @@ class LeapClassifier(Estimator):
 
     def _keep(self, fitted: Fitted, trained: Trained | None = None) -> None:
         super()._keep(fitted, trained)
-        self.task = fitted.preprocessor.task
+        self._task = fitted.preprocessor.task
         self.classes_ = np.array(fitted.preprocessor.classes or fitted.preprocessor.target_names)
 
     def _score(self, series: Series) -> float:

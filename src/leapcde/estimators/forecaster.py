@@ -108,7 +108,7 @@ class LeapForecaster(Estimator):
     (8, 2, 1)
     """
 
-    task = "forecasting"
+    _task = "forecasting"
     horizon: Horizon
     window: int | None
     stride: int | None

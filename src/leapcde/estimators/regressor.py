@@ -77,7 +77,7 @@ class LeapRegressor(Estimator):
     (3,)
     """
 
-    task = "regression"
+    _task = "regression"
 
     def __init__(
         self,

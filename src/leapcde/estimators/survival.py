@@ -90,7 +90,7 @@ class LeapSurvival(Estimator):
     ((3,), (3, 2))
     """
 
-    task = "survival"
+    _task = "survival"
     target: Sequence[str] | None
     times_: np.ndarray  # where bins of time end
 

@@ -21,8 +21,13 @@ from leapcde.training.fitted import Fitted
 class LooksInside(ABC):
     """The part of the estimators that looks into a fitted model."""
 
-    task: str
+    _task: str  # of a classifier, `fit` sees in the targets which it is
     fitted_: Fitted
+
+    @property
+    def task(self) -> str:
+        """What is asked for: classification, labels, regression, survival or forecasting."""
+        return self._task
 
     @abstractmethod
     def _new_series(self, X) -> Series:
