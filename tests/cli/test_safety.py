@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -86,6 +87,22 @@ def test_a_stop_that_is_lost_comes_again(monkeypatch, capsys):
         loses_one()
     assert end.value.code == 143 and capsys.readouterr().err.startswith("stopped; the same command goes on")
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+def test_a_stop_in_a_callback_of_the_garbage_collector_comes_again_soon(capfd):
+    """Python says of what such a callback raises, with a traceback, that it is ignored."""
+
+    def collects() -> None:
+        gc.collect()
+        time.sleep(5)
+        raise AssertionError("it did not come again")
+
+    gc.callbacks.append(told := lambda phase, about: gc.callbacks.remove(told) or terminated())
+    with pytest.raises(SystemExit) as end, stopping_cleanly():
+        collects()
+    said = capfd.readouterr().err
+    assert end.value.code == 143 and "Traceback" not in said and said.startswith("stopped; the same command goes on")
 
 
 def test_a_command_that_ends_in_spite_of_a_stop_says_so(capsys):

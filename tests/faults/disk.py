@@ -40,7 +40,7 @@ def full_at(scenario: Scenario, place: Path, number: int, found: Counter) -> tup
     if not end.files:
         return False, []
     wrong = []
-    if "Traceback" in end.said or (end.code != 2 and scenario.name != "sweep"):
+    if "Traceback" in end.said or end.code != 2:
         wrong.append(f"{scenario.name}, write {number}: exit code {end.code}: {end.said[-1500:]}")
     again = run(scenario.job(place), place)
     if again.code != 0:

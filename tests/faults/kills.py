@@ -242,7 +242,9 @@ def sweep_job(folder: Path) -> Callable[[], None]:
                 failures = sweep(cells(), folder).failures
         except KeyboardInterrupt:  # as commands do
             raise SystemExit(143) from None
-        assert not failures, failures
+        if failures:
+            print(*(failure.message for failure in failures), sep="\n")
+            raise SystemExit(2)
 
     return job
 

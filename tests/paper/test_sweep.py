@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -183,6 +184,19 @@ def test_a_failing_cell_is_told_about_and_the_others_go_on(tmp_path):
     assert len(found.records) == 1 and len(found.failures) == 1 and "no option 'hiden'" in found.failures[0].message
     with pytest.raises(InputError, match="no model 'lsmt'"):
         sweep([trained(model="lsmt")], tmp_path)
+
+
+def test_a_full_disk_is_one_message_a_cell(tmp_path, monkeypatch):
+    """Also where a folder is made for its lock, before anything is computed."""
+
+    def full(*given, **how):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", full)
+        said = [failure.message for failure in sweep([baseline("ridge", 0.0), baseline("last-value", 0.0)], tmp_path).failures]
+    assert len(said) == 2 and all("No space left on device" in one and "Traceback" not in one for one in said)
+    assert not sweep([baseline("ridge", 0.0)], tmp_path).failures
 
 
 def test_two_sweeps_of_one_folder_share_the_work(tmp_path):

@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ ModelOption = Annotated[list[str] | None, typer.Option("--option", "-o", help="M
 
 
 STOPPED = "stopped; the same command goes on from the last finished epoch of a run folder"
-AGAIN = 5.0  # seconds after which a stop that was lost comes again
+AGAIN, SOON = 5.0, 0.05  # seconds after which a stop that was lost comes again, and one that is known to be
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what a terminal obeys, but for tabs and new lines
 
 
@@ -74,23 +75,26 @@ def stopping_cleanly() -> Iterator[None]:
     """Let SIGTERM end a command as Ctrl-C does: what is being written is finished or taken back.
 
     The stop may come where compiled code calls Python, and be made something else of, or be lost: Typer takes it for the
-    keyboard while it reads arguments, NumPy and JAX make a ValueError of it. So it is a stop however the command ends, and
-    comes again while it does not end.
+    keyboard while it reads arguments, NumPy and JAX make a ValueError of it, a callback of the garbage collector is only
+    told of. So it is a stop however the command ends, and comes again while it does not end.
     """
     told = False
 
     def stop(number: int, frame: Any) -> None:
         nonlocal told
         told = True
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+        _stop_again(AGAIN)
         raise Terminated
+
+    def lost(what: Any) -> None:
+        _stop_again(SOON) if isinstance(what.exc_value, Terminated) else unraisable(what)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     kinds = [getattr(signal, name) for name in ("SIGTERM", "SIGALRM") if hasattr(signal, name)]
     before = {kind: signal.signal(kind, stop) for kind in kinds}
+    unraisable, sys.unraisablehook = sys.unraisablehook, lost
     try:
         yield
     except GeneratorExit:
@@ -103,10 +107,16 @@ def stopping_cleanly() -> Iterator[None]:
         if told:
             _say_stopped()
     finally:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        _stop_again(0)
         for kind, handler in before.items():
             signal.signal(kind, handler)
+        sys.unraisablehook = unraisable
+
+
+def _stop_again(seconds: float) -> None:
+    """A stop after so many seconds, where there are timers; 0: none."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _say_stopped() -> None:

@@ -161,7 +161,7 @@ def run_batch(packed: str) -> Outcome:
         name = job.name
         try:
             found.append((name, run_cell(job.cell, job.data_hash, Path(folder))))
-        except LeapError as error:
+        except (LeapError, OSError) as error:  # what was found wrong, or a full disk
             found.append((name, str(error)))
         except Exception:
             found.append((name, traceback.format_exc(limit=-3)))
