@@ -14,7 +14,7 @@ from leapcde_paper import paper_numbers as paper
 from leapcde_paper.baselines import is_baseline
 from leapcde_paper.reproduce import grid_of
 from leapcde_paper.run.records import read_all
-from leapcde_paper.speed_numbers import bench, bench_all, bench_single, instead, latency, speed, until
+from leapcde_paper.speed_numbers import bench, bench_all, bench_single, instead, large, latency, memory, speed, until
 from leapcde_paper.studies import BASELINES, STUDIES, preset
 from leapcde_paper.tables import render
 from leapcde_paper.tables.summary import MAIN
@@ -360,6 +360,8 @@ TABLES = {
     "bench-all": bench_all,
     "instead": instead,
     "latency": latency,
+    "memory": memory,
+    "large": large,
     "until": until,
     "bench-single": bench_single,
     "scaling": scaling,

@@ -107,3 +107,29 @@ def _single(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
     return f"{row['ours_s']:.{4 if row['ours_s'] < 0.1 else 1}f} s" if "ours_s" in row else f"{row['ratio']:.0%}"
+
+
+def memory() -> str:
+    """What a fresh process needs at its peak to train, from the record of benchmarks/memory.py."""
+    lines = ["| data set, model | imported | data read | trained | peak, MB | asked |", "|---|---:|---:|---:|---:|---:|"]
+    for case, found in json.loads((ROOT / "benchmarks" / "memory.json").read_text()).items():
+        cells = [f"{found[key]:,}" for key in ("imported", "loaded", "trained", "peak", "may_need")]
+        lines.append(f"| {case} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def large() -> str:
+    """A Parquet folder larger than memory should be, from the record of benchmarks/big_data.py."""
+    record = json.loads((ROOT / "benchmarks" / "big_data.json").read_text())
+    lines = [
+        "| model | rows lie in | rows | peak, MB | µs a row | processor µs a row |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for model, found in record.items():
+        if model == "gigabytes":
+            continue
+        for where, title in (("store", f"store ({record['gigabytes']:.1f} GB of Parquet)"), ("memory", "memory (a twentieth)")):
+            one = found[where]
+            times = f"{one['microseconds_a_row']:.2f} | {one['cpu_microseconds_a_row']:.2f}"
+            lines.append(f"| {model} | {title} | {one['rows']:,} | {one['megabytes']:,} | {times} |")
+    return "\n".join(lines) + "\n"

@@ -212,7 +212,7 @@ def hypothesis(campaign: Campaign, rng: random.Random, number: int) -> None:
     options = ["--noconftest", "-q", "-p", "no:cacheprovider", f"--hypothesis-seed={number}", "--hypothesis-show-statistics"]
     os.environ["LEAPCDE_EXAMPLES"] = "3"
     done = script("-m", "pytest", *options, HERE / "one_message.py")
-    passing = sum(map(int, re.findall(r"(\d+) passing examples", done.stdout)))
+    passing = sum(map(int, re.findall(r"(\d+) passing, \d+ failing", done.stdout)))
     add(campaign.part("odd input", "Python calls (Hypothesis)"), {"inputs": passing})
     campaign.wrong([done.stdout[-3000:]] if done.returncode else [])
 

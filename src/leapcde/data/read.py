@@ -228,7 +228,7 @@ def _join(pairs: list[tuple[Any, Any]], channels: Sequence[str] | None, problems
     """All samples end to end. Where one cannot be read, a stand-in lets the search for problems go on."""
     read = [_sample(f"sample {i}", clock, values, problems) for i, (clock, values) in enumerate(pairs)]
     widths = [block.shape[1] for _, block in filter(None, read) if len(block)]
-    if channels is not None and not isinstance(channels, (list, tuple, np.ndarray)):
+    if channels is not None and (not isinstance(channels, (list, tuple, np.ndarray)) or getattr(channels, "ndim", 1) != 1):
         raise InputError(f"channels: {channels!r}; give a list of names")
     width = len(channels) if channels is not None else mode(widths or [1])
     expected = "as in the others" if channels is None else "one for each name in channels"
