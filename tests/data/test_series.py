@@ -317,9 +317,3 @@ def test_no_samples_at_all_are_no_error():
     assert len(series[[]]) == len(series[:0]) == len(series[np.zeros(5, dtype=bool)]) == 0
     assert repr(series) == "Series(5 samples of 4 rows, 2 channels (x0, x1), no target)"
     assert repr(series[[]]) == "Series(0 samples of 0 rows, 2 channels (x0, x1), no target)"
-
-
-@pytest.mark.parametrize("odd", [np.array("hr"), np.array([["hr"]]), "hr", {"hr"}, 3])
-def test_wrong_names_of_channels(odd):
-    with pytest.raises(InputError, match="give a list of names"):
-        as_series(np.zeros((5, 4, 1)), channels=odd)

@@ -17,7 +17,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -80,6 +80,7 @@ def fine(call, *args, **named) -> Any:
 
 
 @examples(60)
+@example(np.array("hr"), None, None, None)
 @given(ANY, ANY, ANY, ANY)
 def test_series(data, times, target, static):
     fine(as_series, data)
