@@ -32,6 +32,7 @@ if __name__ == "__main__":
     assert not found.failures, found.failures
 """
 PATIENCE = 20.0  # seconds after which a worker has outlived its sweep
+LOOK, LATER = 0.01, 0.3  # seconds from look to look whether cells train, and at most from then to the kill
 
 
 def started(folder: Path, jobs: int) -> subprocess.Popen:
@@ -55,7 +56,7 @@ def kill_workers(folder: Path, rng: random.Random, found: dict[str, Any]) -> Non
     """One worker after the other, at most two between two finished cells: with three the sweep gives up, as it says."""
     process, last, count = started(folder, 2), -1, 0
     while process.poll() is None:
-        time.sleep(rng.uniform(0.2, 2.0))
+        time.sleep(rng.uniform(0.0, LATER) if at_work(folder) else LOOK)
         records = len(list(folder.glob("records/*.json")))
         last, count = (last, count) if records == last else (records, 0)
         living = workers_of(process.pid)
@@ -64,6 +65,7 @@ def kill_workers(folder: Path, rng: random.Random, found: dict[str, Any]) -> Non
                 rng.choice(living).send_signal(rng.choice([signal.SIGKILL, signal.SIGTERM]))
                 found["kills"] += 1
                 count += 1
+            time.sleep(1.0)  # for the others to be told, and for a worker in its place
     if process.returncode != 0:
         assert process.stderr is not None
         found["wrong"].append(f"exit code {process.returncode}: {process.stderr.read()[-1500:]!r}")
@@ -74,8 +76,8 @@ def kill_parent(folder: Path, rng: random.Random, found: dict[str, Any]) -> None
     for _ in range(3):
         process = started(folder, 2)
         while not at_work(folder) and process.poll() is None:
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0.0, 1.0))
+            time.sleep(LOOK)
+        time.sleep(rng.uniform(0.0, LATER))
         below = workers_of(process.pid)
         if process.poll() is not None:
             break
@@ -107,12 +109,13 @@ def kill_dask(folder: Path, rng: random.Random, found: dict[str, Any]) -> None:
     ):
 
         def attack() -> None:
-            while not over.wait(rng.uniform(0.5, 4.0)):
+            while not over.wait(rng.uniform(0.0, LATER) if at_work(folder) else LOOK):
                 living = [worker.pid for worker in cluster.workers.values() if worker.pid]
                 if living and at_work(folder) and found["kills"] < 4:
                     with suppress(ProcessLookupError):
                         os.kill(rng.choice(living), signal.SIGKILL)
                         found["kills"] += 1
+                    over.wait(1.0)  # for a worker in its place
 
         attacker = threading.Thread(target=attack)
         attacker.start()
