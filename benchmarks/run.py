@@ -1,7 +1,7 @@
 """Speed and memory side by side with other libraries: the same weights, data, solver and steps, timed in turns.
 
-`make bench` checks that losses and gradients agree, times training steps and predictions with one thread and with two,
-measures the memory of a step, and writes benchmarks/record.json. Beside them stand other models that people would use
+`make bench` checks that losses and gradients agree, times training steps and predictions on one thread (`--threads 1 2`: on
+two as well), measures the memory of a step, and writes benchmarks/record.json. Beside them stand other models that people would use
 instead, on the same rows and of the same size. Every comparison runs in a process of its own, because
 threads and memory belong to a process. Seconds mean nothing on another machine; ratios from one run do.
 """
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "record.json")
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=(*SHAPES, "tiny"))
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1])
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each comparison, after its fewest rounds")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

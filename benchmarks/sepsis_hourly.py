@@ -1,6 +1,6 @@
 """An alarm in every hour of an intensive-care stay, six hours before sepsis: the default model beside boosted trees.
 
-    LEAPCDE_DATA=data python benchmarks/sepsis_hourly.py  # half an hour on one core; writes a record and a picture
+    LEAPCDE_DATA=data python benchmarks/sepsis_hourly.py  # half an hour on a slow core; writes a record and a picture
     make numbers                                          # puts the record into docs/guide/every-row.md
 
 What was learned is kept in --keep: a run that was stopped goes on from there. The threshold of alarms is chosen on validation
@@ -33,7 +33,7 @@ from leapcde.explain.over_time import plot_over_time
 from leapcde.files import json_text, write_text
 from leapcde.training.fitted import Fitted
 
-STAYS, EPOCHS = 12_000, 7  # of 28,235 stays of the training part
+STAYS, EPOCHS = 28_235, 7  # all stays of the training part
 CHOOSING = 2_000  # validation stays that choose the weights and the rounds, and calibrate; all of them set the threshold
 STREAMED = 20  # test stays that are streamed, hour by hour
 ROOT = Path(__file__).parent.parent
