@@ -1,9 +1,9 @@
 """Speed and memory side by side with other libraries: the same weights, data, solver and steps, timed in turns.
 
 `make bench` checks that losses and gradients agree, times training steps and predictions on one thread (`--threads 1 2`: on
-two as well), measures the memory of a step, and writes benchmarks/record.json. Beside them stand other models that people would use
-instead, on the same rows and of the same size. Every comparison runs in a process of its own, because
-threads and memory belong to a process. Seconds mean nothing on another machine; ratios from one run do.
+two as well), measures the memory of a step, and writes benchmarks/record.json. Beside them stand other models that people
+would use instead, on the same rows and of the same size. Every comparison runs in a process of its own, because threads and
+memory belong to a process. Seconds mean nothing on another machine; ratios from one run do.
 """
 
 from __future__ import annotations

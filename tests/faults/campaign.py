@@ -214,7 +214,8 @@ def hypothesis(campaign: Campaign, rng: random.Random, number: int) -> None:
     done = script("-m", "pytest", *options, HERE / "one_message.py")
     passing = sum(map(int, re.findall(r"(\d+) passing, \d+ failing", done.stdout)))
     add(campaign.part("odd input", "Python calls (Hypothesis)"), {"inputs": passing})
-    campaign.wrong([done.stdout[-3000:]] if done.returncode else [])
+    said = [line for line in done.stdout.splitlines() if re.match(r"E |  \| +[A-Za-z]+(Error|Example)|FAILED|Falsifying", line)]
+    campaign.wrong(["\n".join(said)[-3000:]] if done.returncode else [])
 
 
 def pools(campaign: Campaign, rng: random.Random, number: int) -> None:

@@ -93,6 +93,8 @@ def test_series(data, times, target, static):
 
 
 @examples(30)
+@example([None, 10**400], "t")
+@example([None, 10**400], "a")
 @given(st.lists(ANY, min_size=2, max_size=2), st.sampled_from(["id", "t", "a", "y"]))
 def test_tables(cells, name):
     table = TABLE.astype(object).iloc[:2].copy()

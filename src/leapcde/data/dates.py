@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leapcde.data.parse import RowName, is_missing, masked_problem, numbers, place
+from leapcde.data.parse import RowName, as_cells, is_missing, masked_problem, numbers, place
 from leapcde.errors import LeapWarning, Problems
 
 # A zone stands behind a clock: in 2024-05-01 there is none.
@@ -185,7 +185,7 @@ def note_whole_dates(found: np.ndarray | None, where: str) -> None:
 
 def _text(array: np.ndarray) -> Any:
     """Cells as text, whole numbers without a point; missing ones stay missing."""
-    flat = pd.Series(array.ravel())
+    flat = as_cells(array)
     whole = pd.api.types.is_float_dtype(flat) and bool(np.all(flat.dropna() % 1 == 0))
     return (flat.astype("Int64") if whole else flat).astype("string").str.strip()
 

@@ -304,12 +304,17 @@ def truths(column: np.ndarray) -> np.ndarray:
     return found
 
 
+def as_cells(array: np.ndarray) -> Any:
+    """For pandas, in one row. It would look for numbers among objects, and fail at those that are too large for it."""
+    return pd.Series(array.ravel(), dtype=array.dtype if array.dtype == object else None)
+
+
 def categories_of(column: np.ndarray, *, declared: bool = False) -> tuple[str, ...]:
     """The categories of a column, sorted; none if it is no column of text."""
     if not declared and column.dtype.kind not in "OUT":
         return ()
     try:
-        found = pd.unique(pd.Series(column).dropna())
+        found = pd.unique(as_cells(column).dropna())
     except (TypeError, ValueError):  # lists in cells
         return ()
     if not declared and not all(isinstance(cell, str) for cell in found):
@@ -321,7 +326,7 @@ def categories_of(column: np.ndarray, *, declared: bool = False) -> tuple[str, .
 
 def _category_numbers(column: np.ndarray, name: str, kinds: tuple[str, ...]) -> np.ndarray:
     """The place of each cell among the categories; NaN where there is none, and one beyond where it is another."""
-    codes, found = pd.factorize(pd.Series(column))
+    codes, found = pd.factorize(as_cells(column))
     text = [_category(cell) for cell in found]
     place_of = {kind: float(i) for i, kind in enumerate(kinds)}
     unseen = [cell for cell in text if cell and cell not in place_of]
