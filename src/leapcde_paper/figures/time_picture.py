@@ -22,6 +22,9 @@ from leapcde_paper.tables.table import by_key, of_settings, score
 PANELS = {"Character Trajectories, 30 % dropped": ("character", "30 %"), "Speech Commands": ("speech", SPEECH)}
 SHOWN = {*LABELS.values(), PLUS.label, BASELINES["minirocket"]}
 COLOURS = {PLUS.label: "#2563eb", "LEAP": "#0f766e", BASELINES["minirocket"]: "#b45309"}
+OTHERS = "#6b7280"
+TICKS = (10, 20, 50, 100, 200, 500, 1000)
+LETTER = 6.0  # pixels of a letter's width, on average, at the size of these names and 100 dots an inch
 NOTE = "Seconds are processor time of the machines that made the records (results/standard), compilation included."
 
 
@@ -63,17 +66,41 @@ def draw(found: dict[str, dict[str, Point]]) -> Any:
         axis = made.add_subplot(1, len(found), i + 1)
         axis.spines[["top", "right"]].set_visible(False)
         for row, point in mine.items():
-            colour = COLOURS.get(row, "#6b7280")
-            axis.plot(point.seconds, point.accuracy, "o", ms=5, color=colour)
-            axis.annotate(row, point, xytext=(4, 3), textcoords="offset points", fontsize=7, color=colour)
+            axis.plot(point.seconds, point.accuracy, "o", ms=5, color=COLOURS.get(row, OTHERS))
         axis.set_xscale("log")
+        low, high = axis.get_xlim()
+        axis.set_xticks(ticks := [tick for tick in TICKS if low <= tick <= high], map(str, ticks))
+        axis.minorticks_off()
         lowest = sorted(point.accuracy for point in mine.values())[1]  # one that is far below would squeeze all others
         axis.set_ylim(lowest - 0.01, max(point.accuracy for point in mine.values()) + 0.01)
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("seconds of training")
     made.axes[0].set_ylabel("test accuracy")
     made.supxlabel(NOTE, fontsize=7)
+    made.draw_without_rendering()  # from here on it is known where each point lies
+    for axis, mine in zip(made.axes, found.values(), strict=True):
+        name(axis, mine)
     return made
+
+
+def name(axis: Any, mine: dict[str, Point]) -> None:
+    """Names beside their points, on the first side where none lies over another name or point."""
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in (axis.transData.transform(point) for point in mine.values())]
+    for row, point in sorted(mine.items(), key=lambda item: item[1].seconds):
+        x, y = axis.transData.transform(point)
+        wide, high = LETTER * len(row), 1.5 * LETTER
+        places = [(x + 5, y - high / 2), (x - 5 - wide, y - high / 2)]
+        places += [(x + dx, y + dy) for dy in (5, -5 - high, 14, -14 - high) for dx in (-wide / 2, 2, -wide - 2)]
+        places = [at for at in places if at[0] > axis.bbox.x0]
+        free = [at for at in places if not any(_over((*at, at[0] + wide, at[1] + high), other) for other in taken)]
+        left, low = (free or places)[0]
+        taken.append((left, low, left + wide, low + high))
+        shift = {"xytext": (72 * (left - x) / axis.figure.dpi, 72 * (low - y) / axis.figure.dpi), "textcoords": "offset points"}
+        axis.annotate(row, point, **shift, fontsize=7, color=COLOURS.get(row, OTHERS))
+
+
+def _over(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 if __name__ == "__main__":
