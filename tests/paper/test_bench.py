@@ -6,7 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
-from itertools import product
+from itertools import combinations, product
 
 import equinox as eqx
 import numpy as np
@@ -16,6 +16,7 @@ from conftest import ROOT
 from leapcde.models.registry import MODELS
 from leapcde.training.metrics import LOWER_IS_BETTER
 from leapcde_paper import budgets, presets, tune
+from leapcde_paper.figures.time_picture import Point, draw
 from leapcde_paper.paper_numbers import LABELS
 from leapcde_paper.run.records import read_all
 from leapcde_paper.studies import preset
@@ -28,6 +29,17 @@ def module(*place: str):
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
+
+
+def test_names_in_the_picture_of_seconds_do_not_lie_over_each_other():
+    crowd = {label: Point(100.0 + 5 * i, 0.95 + 0.001 * (i % 3)) for i, label in enumerate(list(LABELS.values())[:6])}
+    crowd["far below"] = Point(20.0, 0.5)
+    made = draw({"one": crowd, "another": {"a": Point(10.0, 0.9), "b": Point(1000.0, 0.8)}})
+    made.draw_without_rendering()
+    for axis in made.axes:
+        boxes = [text.get_window_extent() for text in axis.texts if text.get_text() != "far below"]
+        assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+        assert axis.get_xticklabels() and all(label.get_text().isdigit() for label in axis.get_xticklabels())
 
 
 def test_figures_show_every_peer_and_every_curve(tmp_path):
