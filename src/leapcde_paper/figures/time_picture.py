@@ -100,7 +100,7 @@ def name(axis: Any, mine: dict[str, Point]) -> None:
 
 
 def _over(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    return bool(one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3])
 
 
 if __name__ == "__main__":
