@@ -134,6 +134,7 @@ def test_the_whole_challenge(data_dir):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:never observed")  # laboratory values, in most stays
 def test_streams_of_real_stays_give_the_answers_to_every_prefix(data_dir):
     data = load("sepsis-hourly", data_dir=data_dir)
     order = np.random.default_rng(0).permutation(len(data.train))
