@@ -45,6 +45,7 @@ class Column:
     dataset_options: dict[str, Any] = field(default_factory=dict)
     recipe: dict[str, Any] = field(default_factory=dict)  # where not the budget's
     train: dict[str, Any] = field(default_factory=dict)  # where not the standard budget's; of this, others take the noise
+    only: dict[str, dict[str, Any]] = field(default_factory=dict)  # models, where not all rows are asked; their own training
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,13 @@ class Study:
             keep = (lambda row: row.label in self.smoke_rows) if self.smoke_rows else (lambda row: row.model in spend.models)
             rows = tuple(filter(keep, rows))
             columns = tuple(column for column in columns if not self.smoke_columns or column.label in self.smoke_columns)
-        settings = [_setting(spend, row, column) for column in columns for row in [*rows, *self._baselines(column, spend)]]
+        settings = [_setting(spend, row, column) for column in columns for row in self._rows(rows, column, spend)]
         notes = [self.note, spend.left_out if small and len(rows) < len(self.rows) else ""]
         return Experiment(self.name, self.title, self.kind, spend.name, tuple(settings), " ".join(filter(None, notes)))
+
+    def _rows(self, rows: tuple[Row, ...], column: Column, spend: Budget) -> list[Row]:
+        asked = [row for row in rows if not column.only or row.model in column.only]
+        return [*asked, *self._baselines(column, spend)]
 
     def _baselines(self, column: Column, spend: Budget) -> list[Row]:
         names = baselines_for(source_of(column.data).task) if self.baselines else ()
@@ -79,7 +84,8 @@ class Study:
 
 def _setting(spend: Budget, row: Row, column: Column) -> Setting:
     config = budgets.config(spend, column.data, column.drop, row.model, dict(row.options), dict(column.dataset_options))
-    own = {key: value for key, value in column.train.items() if spend.name == "standard" or key == "noise"}
+    own = {**column.train, **column.only.get(row.model, {})}
+    own = {key: value for key, value in own.items() if spend.name == "standard" or key == "noise"}
     if row.model == "leap+":  # it starts its path at earlier rows by itself
         own.pop("in_window", None)
     train = replace(config.train, **{**own, **row.train})
@@ -102,13 +108,19 @@ def _speech(training: str) -> dict[str, Any]:
     return {key: value for key, value in preset_of("speech-commands")["standard"][training].items() if key not in TRAINING}
 
 
-def _as_plus(data: str) -> dict[str, Any]:
+def as_plus(data: str) -> dict[str, Any]:
     """LEAP+'s training on a data set, but for the learning rate, which is each model's own."""
     own = of_model(data, "leap+")["standard"]
     usual = preset_of(data)["standard"]
     found = usual["without_noise"] if of_model(data, "leap+")["without_noise"] else {}
     found = {**found, **{key: value for key, value in own.items() if key in ("epochs", *TRAINING) and key != "learning_rate"}}
     return {**found, "in_window": 1.0} if source_of(data).task == "forecasting" else found
+
+
+def _rivals(column: Column) -> Column:
+    """LEAP+'s strongest rivals of a data set, with its training and what their own trials of it chose, and LEAP+."""
+    tuned = {model: of_model(column.data, model)["as_plus"] for model in preset_of(column.data)["rivals"]}
+    return replace(column, train=as_plus(column.data), only={**tuned, PLUS.model: {}})
 
 
 CT, MJ = "character-trajectories", "mujoco-as-run"
@@ -287,14 +299,15 @@ STUDIES: dict[str, Study] = {
         ),
         Study(
             "same-training",
-            "All models trained as LEAP+ is",
+            "LEAP+'s strongest rivals, trained as it is, with as many trials",
             "table",
-            ALL,
-            tuple(replace(one, train=_as_plus(one.data)) for one in (*SETS, SIMULATED)),
-            "Each model with its own learning rate and size, and with LEAP+'s optimiser, epochs, hidden rows, warped time, "
-            "dropped channels and averaged weights; forecasters are also asked from a random earlier row of each window, where "
-            "LEAP+ starts its path again.",
-            smoke_rows=("GRU", "NCDE"),
+            (*ALL, *AGES),
+            tuple(_rivals(one) for one in (*SETS, SIMULATED)),
+            "The three best others of each data set with LEAP+'s optimiser, epochs, hidden rows, warped time, dropped channels "
+            "and averaged weights, on Sepsis with its ages too; forecasters are also asked from a random earlier row of each "
+            "window, where LEAP+ starts its path again. What is best for each of them was chosen on validation data, from at "
+            "least as many trials as LEAP+ had.",
+            smoke_rows=("GRU-ODE", "NCDE"),
             smoke_columns=(CHARACTERS,),
         ),
         Study(

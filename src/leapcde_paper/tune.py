@@ -122,14 +122,19 @@ def _complete(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _tried(config: CellConfig, number: int, learning_rate: float, weight_penalty: float, data: Dataset) -> Trial:
-    train = replace(config.train, learning_rate=learning_rate, weight_penalty=weight_penalty)
+    chosen = {"learning_rate": learning_rate, "weight_penalty": weight_penalty}
+    found = judged(replace(config, train=replace(config.train, **chosen)), data)
+    head = {"data": config.data, "model": config.model, "trial": number, **chosen, **found, "state": "complete"}
+    about = {"revision": MODELS[config.model].revision, "samples": SAMPLES.get(config.data)}
+    return {**head, **about, "config": json.dumps(config.to_json(), sort_keys=True)}
+
+
+def judged(config: CellConfig, data: Dataset) -> Trial:
+    """What a training reaches on validation data at its best epoch."""
     parts = {"task": data.task, "model": config.model, "options": config.options, "recipe": config.recipe}
-    fitted, trained = train_model(data.train, data.validation, **parts, config=train)
+    fitted, trained = train_model(data.train, data.validation, **parts, config=config.train)
     metric = main_metric(data.task, len(fitted.preprocessor.classes))
-    head = {"data": config.data, "model": config.model, "trial": number, "learning_rate": learning_rate}
-    head |= {"weight_penalty": weight_penalty, "metric": metric, "value": trained.history.best(metric)[metric]}
-    about = {"epochs": len(trained.history.rows), "state": "complete", "revision": MODELS[config.model].revision}
-    return {**head, **about, "samples": SAMPLES.get(config.data), "config": json.dumps(config.to_json(), sort_keys=True)}
+    return {"metric": metric, "value": trained.history.best(metric)[metric], "epochs": len(trained.history.rows)}
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ def of_model(data: str, model: str) -> dict[str, Any]:
     True
     """
     section = preset(data)["model"].get(model.removeprefix("layers+").removeprefix("ages+").partition(":")[0], {})
-    usual = {"sizes": {}, "paper": {}, "standard": {}, "search": {}, "without_noise": False, "interpolation": None}
+    usual = {"sizes": {}, "paper": {}, "standard": {}, "search": {}, "as_plus": {}}
+    usual |= {"without_noise": False, "interpolation": None}
     return {**usual, **section}
 
 
