@@ -66,9 +66,9 @@ hashes: .venv/.dev constraints.txt ## write requirements-hashed.txt: the pinned 
 docs: .venv/.dev ## the guide and the API reference as pages in site/
 	$(BIN)/python -m mkdocs build --strict
 
-# The libraries that are compared with: PyTorch is large, so only this target installs it.
+# The libraries that are compared with, and UMAP: they are large, so only this target installs them.
 .venv/.bench: .venv/.dev
-	$(BIN)/python -m pip install $(PIP) --editable '.[bench]'
+	$(BIN)/python -m pip install $(PIP) --editable '.[bench,plot]'
 	touch $@
 
 bench: .venv/.bench ## speed and memory, side by side with torchcde, Diffrax and eager PyTorch (long)

@@ -17,6 +17,7 @@ GUIDE = ROOT / "docs" / "guide"
 
 
 @pytest.mark.filterwarnings("ignore:never observed")
+@pytest.mark.filterwarnings("ignore:the learned path was no better")  # the page says so
 @pytest.mark.slow
 def test_the_tutorial_runs_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

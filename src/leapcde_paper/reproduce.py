@@ -21,6 +21,7 @@ from leapcde_paper.run.experiment import Experiment, from_toml
 from leapcde_paper.run.records import Record
 from leapcde_paper.run.sweep import Progress, Swept, sweep
 from leapcde_paper.tables import render
+from leapcde_paper.tables.archive import archive, archive_grid
 from leapcde_paper.tables.hidden import hidden, hidden_grid
 from leapcde_paper.tables.margins import margin_grid, margins
 from leapcde_paper.tables.table import by_key, metric_of, of_settings, table
@@ -32,7 +33,8 @@ _BY_SAMPLE = {
     "margins": (margins, margin_grid),
     "margins-plus": (margins, margin_grid),
     "hidden": (hidden, hidden_grid),
-}  # tables that need more than scores
+    "archive": (archive, archive_grid),
+}  # tables that need more than scores, or another layout
 
 
 class Asked(NamedTuple):

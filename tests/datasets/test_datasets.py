@@ -205,6 +205,14 @@ def test_broken_ts_files(tmp_path, train, test, message):
         datasets.load("uea:Toy", data_dir=tmp_path)
 
 
+def test_problems_that_aeon_brings_along_need_no_file(tmp_path):
+    pytest.importorskip("aeon")
+    data = datasets.load("uea:JapaneseVowels", data_dir=tmp_path, drop_rate=0.3)
+    assert (len(data.train), len(data.validation), len(data.test)) == (448, 96, 96)
+    assert data.train.values.shape[1] == 12 and len({*np.asarray(data.train.target)}) == 9
+    assert len({*data.train.lengths}) > 5  # of uneven lengths
+
+
 @pytest.mark.parametrize("name", ["uea:", "uea:../Toy", "uea:a/b"])
 def test_names_that_are_no_problem_of_the_archive(name):
     with pytest.raises(InputError, match="write uea:NAME"):

@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT
 from leapcde.models.registry import MODELS
 from leapcde.training.metrics import LOWER_IS_BETTER
-from leapcde_paper import budgets, presets, tune
+from leapcde_paper import budgets, presets, rivals, tune
 from leapcde_paper.figures.time_picture import Point, draw
 from leapcde_paper.paper_numbers import LABELS
 from leapcde_paper.run.records import read_all
@@ -128,6 +128,21 @@ def test_chosen_settings_are_the_best_of_the_same_trials():
         assert (kept["learning_rate"], kept["weight_penalty"]) == (best["learning_rate"], best["weight_penalty"])
         seeds = budgets.seeds(budgets.budget("full"), data, model)
         assert config.train.seed not in seeds  # what is reported was not used to choose
+
+
+def test_rivals_of_leap_plus_have_the_best_of_as_many_trials_of_its_training():
+    for data, count in rivals.TRIALS.items():
+        asked = {tuple(json.dumps(one) for one in rivals.variations(data, model)) for model in presets.preset(data)["rivals"]}
+        assert all(len(one) == count for one in asked)
+        for model in presets.preset(data)["rivals"]:
+            trials = rivals.of_rival(data, model, ROOT / tune.OUT)
+            configs = rivals.configs(data, model)
+            assert [trial["trial"] for trial in trials] == list(range(count)), (data, model)
+            assert all(rivals.is_current(trial, config) for trial, config in zip(trials, configs, strict=True)), (data, model)
+            best = rivals.best_trial(trials)
+            assert best["value"] == (min if best["metric"] in LOWER_IS_BETTER else max)(one["value"] for one in trials)
+            assert presets.of_model(data, model)["as_plus"] == json.loads(best["settings"]), (data, model)
+            assert configs[0].train.seed not in presets.seeds(data)
 
 
 def test_each_model_has_the_training_of_speech_commands_that_its_validation_data_prefers():

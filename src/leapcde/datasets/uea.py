@@ -1,13 +1,14 @@
 """Any `.ts` file of the UEA/UCR archive: `uea:NAME` below DATA_DIR/uea, or the path of one file.
 
-NAME is read from NAME.zip, or from NAME_TRAIN.ts and NAME_TEST.ts, in DATA_DIR/uea or DATA_DIR/uea/NAME. By default both
-parts are pooled and split anew, as the paper does; `split=archive` keeps the archive's TEST and takes the validation
-data from its TRAIN.
+NAME is read from NAME.zip, or from NAME_TRAIN.ts and NAME_TEST.ts, in DATA_DIR/uea or DATA_DIR/uea/NAME; if neither is
+there, from the few problems that the package aeon brings along, where it is installed. By default both parts are pooled and
+split anew, as the paper does; `split=archive` keeps the archive's TEST and takes the validation data from its TRAIN.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,7 +75,7 @@ def file_source(name: str) -> Source:
 
 
 def _files(data_dir: Path, problem: str) -> list[Path]:
-    homes = [data_dir / FOLDER, data_dir / FOLDER / problem]
+    homes = [data_dir / FOLDER, data_dir / FOLDER / problem, *_aeon(problem)]
     for home in homes:
         if (home / f"{problem}.zip").is_file():
             return [home / f"{problem}.zip"]
@@ -83,6 +84,12 @@ def _files(data_dir: Path, problem: str) -> list[Path]:
         if any(file.is_file() for file in pair):
             return [_there(file) for file in pair]
     raise InputError(f"no {problem}.zip and no {problem}_TRAIN.ts in {homes[0]}; try 'leapcde data fetch uea:{problem}'")
+
+
+def _aeon(problem: str) -> list[Path]:
+    """Where aeon keeps a problem, if it is installed."""
+    spec = find_spec("aeon")
+    return [] if spec is None else [Path(place, "datasets", "data", problem) for place in spec.submodule_search_locations or ()]
 
 
 def _there(path: Path) -> Path:

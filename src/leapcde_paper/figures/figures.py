@@ -169,4 +169,5 @@ _CHARTS: dict[str, Callable[[Experiment, Found, Path], list[Chart]]] = {
     "curves": _curves,
     "cost": _cost,
     "ranks": _ranks,
+    "archive-ranks": _ranks,
 }

@@ -37,9 +37,10 @@ def preset(data: str) -> dict[str, Any]:
     >>> preset("sepsis")["standard"]["training"]["epochs"]
     8
     """
-    if data not in names():
+    name = data.partition(":")[0]  # one file for all problems of an archive
+    if name not in names():
         raise InputError(f"there is no paper preset for {data!r}; there is one for: {', '.join(names())}")
-    own = dict(_read(data))
+    own = dict(_read(name))
     return _merged(preset(own.pop("like")) if "like" in own else _read(COMMON), own)
 
 

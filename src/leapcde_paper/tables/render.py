@@ -104,7 +104,7 @@ def _notes(table: dict[str, Any]) -> list[str]:
     from leapcde_paper.budgets import BUDGETS
 
     about = BUDGETS[table["budget"]].about if table["budget"] in BUDGETS else "settings of its own"
-    notes = [f"Budget {table['budget']}: {about}. {_made(table)}"]
+    notes = [f"Budget {table['budget']}: {about}. {made(table)}"]
     notes.append(
         "± is the deviation over seeds. Bold: the best mean, and those not significantly different from it (paired t-test over "
         "seeds, p ≥ 0.05). step MB: XLA's count for the compiled training step; process MB: the worker's peak; s / epoch: "
@@ -113,7 +113,7 @@ def _notes(table: dict[str, Any]) -> list[str]:
     return [*notes, *([table["note"]] if table["note"] else [])]
 
 
-def _made(table: dict[str, Any]) -> str:
+def made(table: dict[str, Any]) -> str:
     """How much of it there is, over how many seeds, and what it cost."""
     counts = {row: _counts(table, row) for row in table["rows"] if row not in table["baselines"]}
     usual = next(iter(sorted(counts.values(), key=list(counts.values()).count, reverse=True)), "no")

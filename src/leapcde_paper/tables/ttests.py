@@ -73,12 +73,17 @@ def t_grid(tests: dict[str, Any]) -> Grid:
 
 
 def rank_models(experiment: Experiment, found: Found) -> tuple[Ranks, dict[str, list[float]]] | None:
-    """Ranks of the models that have a score on every data set of the experiment."""
+    """Ranks of the models that have a score in every column of the experiment; columns of one data set are averaged."""
     there = of_settings(experiment, found)
+    data = {setting.column: setting.config.data for setting in experiment.settings}
     scores, higher = {}, []
     for row in experiment.rows:
-        mine = [there.get((row, column), []) for column in experiment.columns]
-        if all(mine):
-            scores[row] = [float(np.mean([score(record) for record in each])) for each in mine]
-            higher = [not metric_of(each[0]).startswith("mse") for each in mine]
+        mine = {column: there.get((row, column), []) for column in experiment.columns}
+        if all(mine.values()):
+            means: dict[str, list[float]] = {}
+            for column, each in mine.items():
+                means.setdefault(data[column], []).append(float(np.mean([score(record) for record in each])))
+            scores[row] = [float(np.mean(each)) for each in means.values()]
+            first = {data[column]: each[0] for column, each in mine.items()}
+            higher = [not metric_of(record).startswith("mse") for record in first.values()]
     return (ranks(scores, higher), scores) if len(scores) > 1 else None
