@@ -46,7 +46,7 @@ TABLE_ONLY = {
 
 # Whether it passes is for the compiler to say.
 LAST_BITS = {
-    "check_methods_subset_invariance": "asks for 1e-7, and single precision has seven digits; tests/models ask for batches alike"
+    "check_methods_subset_invariance": "asks for 1e-7, and single precision has seven digits; tests/models compare batches"
 }
 
 
