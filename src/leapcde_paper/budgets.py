@@ -23,9 +23,10 @@ from leapcde_paper.run.cell import CellConfig
 class Budget:
     name: str
     about: str
-    seeds: int
+    seeds: int  # of the main tables
     samples: int | None = None  # of the training data; validation and test have half as many
     length: int | None = None  # last rows of each sample
+    study_seeds: int | None = None  # of what only studies have; as many as the main tables without it
     models: tuple[str, ...] = ()  # those that are run where a table has more; empty for all
     left_out: str = ""  # why some are not, for the note below a table
     sizes: dict[int, int] = field(default_factory=dict)  # of the state, where an experiment asks for one
@@ -35,8 +36,9 @@ BUDGETS = {
     "full": Budget("full", "the paper's epochs, sizes, α and β, five seeds", 5),
     "standard": Budget(
         "standard",
-        "fewer epochs with a cosine schedule, the paper's sizes, three seeds (LEAP and NCDE on Character Trajectories: five)",
-        3,
+        "fewer epochs with a cosine schedule, the paper's sizes, five seeds (three of what only studies have)",
+        5,
+        study_seeds=3,
     ),
     "smoke": Budget(
         "smoke",
@@ -61,17 +63,18 @@ def budget(name: str) -> Budget:
     return BUDGETS[name]
 
 
-def seeds(spend: Budget, data: str, model: str, *, plain: bool = True) -> tuple[int, ...]:
-    """The paper's seeds for a data set, as many as the budget has, more for some `plain` models (without options of an
-    experiment's own); one for what does not depend on them.
+def seeds(spend: Budget, data: str, model: str, *, main: bool = True) -> tuple[int, ...]:
+    """The paper's seeds for a data set, as many as the budget has for a `main` table or for studies; one for what does not
+    depend on them.
 
-    >>> len(seeds(budget("standard"), "character-trajectories", "leap")), len(seeds(budget("standard"), "sepsis", "ridge"))
-    (5, 1)
+    >>> [len(seeds(budget("standard"), "sepsis", *one)) for one in (("leap",), ("ridge",))]
+    [5, 1]
+    >>> len(seeds(budget("standard"), "sepsis", "leap", main=False))
+    3
     """
     if is_fixed(model):
         return presets.seeds(data)[:1]
-    more = preset(data)["standard"]["seeds"] if spend.name == "standard" and plain else {}
-    return presets.seeds(data)[: more.get(model, spend.seeds)]
+    return presets.seeds(data)[: spend.seeds if main else spend.study_seeds or spend.seeds]
 
 
 def recipe(spend: Budget, data: str, model: str) -> Recipe:

@@ -17,6 +17,7 @@ from leapcde_paper.budgets import Budget
 from leapcde_paper.paper_numbers import CHARACTERS, LABELS, MUJOCO, PAPER_WORDS, SEPSIS, SPEECH
 from leapcde_paper.presets import TRAINING, of_model
 from leapcde_paper.presets import preset as preset_of
+from leapcde_paper.run.cell import CellConfig
 from leapcde_paper.run.experiment import Experiment, Setting
 
 BASELINES = {
@@ -88,19 +89,28 @@ def _task(data: str) -> str:
 
 
 def _setting(spend: Budget, row: Row, column: Column) -> Setting:
+    """The settings decide, not the row: a cell that two experiments share must be the same in both."""
+    config, of_main = _config(spend, row, column), [one for name in MAIN_TABLES for one in STUDIES[name].columns]
+    main = any(_alike(one, column) and config == _config(spend, Row("", row.model), one) for one in of_main)
+    seeds = budgets.seeds(spend, column.data, row.model, main=main)
+    leap = budgets.config(spend, column.data, column.drop, LEAP.model, {}, dict(column.dataset_options))
+    paths = any(_alike(one, column) for one in SETS) and replace(config, train=leap.train) == leap
+    return Setting(row.label, column.label, config, seeds, spend.samples, spend.length, paths)
+
+
+def _config(spend: Budget, row: Row, column: Column) -> CellConfig:
     config = budgets.config(spend, column.data, column.drop, row.model, dict(row.options), dict(column.dataset_options))
     own = {**column.train, **column.only.get(row.model, {})}
     own = {key: value for key, value in own.items() if spend.name == "standard" or key == "noise"}
     if row.model == "leap+":  # it starts its path at earlier rows by itself
         own.pop("in_window", None)
     train = replace(config.train, **{**own, **row.train})
-    config = replace(config, recipe=replace(config.recipe, **column.recipe), train=train)
-    seeds = budgets.seeds(spend, column.data, row.model, plain=not (row.options or row.train))
-    # The settings decide, not the row: a cell that two experiments share must be the same in both.
-    usual = any((column.data, column.drop, column.dataset_options) == (one.data, one.drop, one.dataset_options) for one in SETS)
-    leap = budgets.config(spend, column.data, column.drop, LEAP.model, {}, dict(column.dataset_options))
-    paths = usual and replace(config, train=leap.train) == leap
-    return Setting(row.label, column.label, config, seeds, spend.samples, spend.length, paths)
+    return replace(config, recipe=replace(config.recipe, **column.recipe), train=train)
+
+
+def _alike(a: Column, b: Column) -> bool:
+    """Whether two columns are of the same numbers."""
+    return (a.data, a.drop, a.dataset_options) == (b.data, b.drop, b.dataset_options)
 
 
 # 5,000 clips were had before the paper's words were, and most studies are of them.
@@ -419,6 +429,7 @@ STUDIES: dict[str, Study] = {
         ),
     )
 }
+MAIN_TABLES = ("character", "speech", "sepsis", "mujoco", "simulations", "regular")  # whose cells have most seeds
 ALL_NAME = "all"
 
 
