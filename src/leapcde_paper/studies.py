@@ -385,7 +385,7 @@ STUDIES: dict[str, Study] = {
             "output-length",
             "Error against the length of the output, MuJoCo",
             "figure",
-            (LEAP, NCDE, Row("Latent-ODE", "latent-ode")),
+            (PLUS, LEAP, NCDE, Row("Latent-ODE", "latent-ode")),
             tuple(Column(str(n), MJ, 0.0, {} if n == 10 else {"horizon": n}) for n in LENGTHS),
             _MUJOCO,
             baselines=True,
