@@ -6,7 +6,8 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 PIP := --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Tests run one process a core; each computes on one thread, so that they do not fight over cores.
-ONE_THREAD := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
+# (As cells of a sweep do: XLA compiles other programs, with other last bits, for other numbers of cores.)
+ONE_THREAD := PJRT_NPROC=1 XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" OMP_NUM_THREADS=1
 # Short tests spend their time compiling, not computing: a lazy compiler that emits plain loops, in one piece, saves two
 # thirds of it. `make test-slow` and users have the default one.
 QUICK := XLA_FLAGS="--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1" OMP_NUM_THREADS=1

@@ -247,9 +247,9 @@ def test_two_workers_do_nearly_twice_as_much(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_smoke_on_a_dask_cluster_gives_the_same_numbers(tmp_path, data_dir):
-    """`leapcde reproduce all --budget smoke`, in this process and on two workers."""
+    """`leapcde reproduce all --budget smoke`, in two processes of its own and on two workers."""
     asked = ask("all", "smoke", str(data_dir)).experiments
-    here, _ = reproduce(asked, tmp_path / "here")
+    here, _ = reproduce(asked, tmp_path / "here", jobs=2)
     with two_dask_workers() as cluster:
         there, _ = reproduce(asked, tmp_path / "there", cluster=cluster.scheduler_address)
     assert not here.failures and not there.failures and len(here.records) > 80

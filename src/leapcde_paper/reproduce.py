@@ -30,6 +30,7 @@ from leapcde_paper.tables.ttests import t_grid, t_tests
 TABLES, FIGURES = "tables", "figures"
 _BY_SAMPLE = {
     "t-tests": (t_tests, t_grid),
+    "t-tests-plus": (t_tests, t_grid),
     "margins": (margins, margin_grid),
     "margins-plus": (margins, margin_grid),
     "hidden": (hidden, hidden_grid),

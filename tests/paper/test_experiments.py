@@ -103,6 +103,9 @@ def test_main_tables_have_five_seeds_and_what_only_studies_have_three():
     assert seeds["output-length"]["LEAP", "10"] == 5 and seeds["output-length"]["LEAP", "1"] == 3
     assert seeds["model-size"]["LEAP (medium)", "PhysioNet Sepsis"] == 5
     assert seeds["same-training"]["GRU-ODE", "Speech Commands"] == 3
+    parts = {run.column: run.samples for run in settings["sensitivity"]}
+    assert parts == {"Character Trajectories": None, "Speech Commands": 1500, "PhysioNet Sepsis": 6000, "MuJoCo": None}
+    assert all(run.samples is None for name in MAIN_TABLES for run in settings[name])
 
 
 def test_missing_data_is_an_error_but_of_all_the_rest_is_made(tmp_path):
@@ -304,14 +307,19 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     for one in ones:
         if one.kind == "table":
             others = len(one.rows) - 1
-            lines = {"t-tests": 10, "margins": others, "margins-plus": others, "hidden": len(CLASSICAL) + len(one.rows) + 1}
-            lines = (lines | {"archive": len(one.columns)}).get(one.name, len(one.rows))  # a line a problem there
+            lines = dict.fromkeys(("t-tests", "t-tests-plus"), 10) | dict.fromkeys(("margins", "margins-plus"), others)
+            lines |= {"hidden": len(CLASSICAL) + len(one.rows) + 1, "archive": len(one.columns)}
+            lines = lines.get(one.name, len(one.rows))
             assert len(grid_of(one, found, tmp_path)[1].rows) == lines
         else:
             assert figure(one, by_key(found), tmp_path)["charts"]
     tests, grid = grid_of(preset("t-tests", "standard"), found, tmp_path)
     assert tests["windows"] == 30 and tests["sequences"] == 6 and len(grid.rows) == 10
     assert "29 degrees of freedom" in grid.notes[0] and tests["against"]["NCDE"][0]["t"] < -5
+    tests_plus, grid_plus = grid_of(preset("t-tests-plus", "standard"), found, tmp_path)
+    assert tests_plus["against"]["LEAP"][0]["t"] == -tests["against"]["LEAP+ (ours)"][0]["t"]
+    assert "LEAP+'s error" in grid_plus.notes[0]
+    assert any("paper" in name for name in grid.header) and not any("paper" in name for name in grid_plus.header)
     _, leads = grid_of(preset("margins", "standard"), found, tmp_path)
     assert leads.header[1:] == ["Character Trajectories", "Speech Commands", "PhysioNet Sepsis"]
     assert all(" to " in cell.text for row in leads.rows for cell in row[1:])

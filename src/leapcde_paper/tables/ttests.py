@@ -15,16 +15,16 @@ from leapcde_paper.tables.render import Grid, Text, number
 from leapcde_paper.tables.statistics import RESAMPLES, Ranks, cluster_bootstrap, paired_t, ranks
 from leapcde_paper.tables.table import Found, metric_of, of_settings, score
 
-OURS = "LEAP"
+OURS = {"t-tests": "LEAP", "t-tests-plus": "LEAP+ (ours)"}  # by table, the row that the others are tested against
 
 
 def t_tests(experiment: Experiment, found: Found, folder: Path) -> dict[str, Any] | None:
-    """Both tests of LEAP against every other row, by steps ahead. None where LEAP or all others are missing."""
-    there = of_settings(experiment, found)
+    """Both tests of our row against every other, by steps ahead. None where it or all others are missing."""
+    there, row_of_ours = of_settings(experiment, found), OURS[experiment.name]
     errors = {row: _errors(mine, folder) for (row, _), mine in there.items() if mine}
-    if OURS not in errors or len(errors) < 2:
+    if row_of_ours not in errors or len(errors) < 2:
         return None
-    ours, sequence = errors.pop(OURS)
+    ours, sequence = errors.pop(row_of_ours)
     steps = range(ours.shape[1])
     against = {}
     for row, (other, _) in errors.items():
@@ -39,6 +39,7 @@ def t_tests(experiment: Experiment, found: Found, folder: Path) -> dict[str, Any
             for h in steps
         ]
     about = {"name": experiment.name, "title": experiment.title, "budget": experiment.budget, "note": experiment.note}
+    about["ours"] = row_of_ours
     return {**about, "steps": len(steps), "windows": len(ours), "sequences": len(np.unique(sequence)), "against": against}
 
 
@@ -50,21 +51,21 @@ def _errors(mine: list[Record], folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def t_grid(tests: dict[str, Any]) -> Grid:
     """One row a step; for each model t and p, the bootstrap's p, and the paper's t."""
+    printed = paper.T_TESTS if tests["ours"] == OURS["t-tests"] else {}
     header = ["steps ahead"]
     for row in tests["against"]:
-        header += [f"{row} t", f"{row} p", f"{row} bootstrap p"] + ([f"{row} t, paper"] if row in paper.T_TESTS else [])
+        header += [f"{row} t", f"{row} p", f"{row} bootstrap p"] + ([f"{row} t, paper"] if row in printed else [])
     lines = []
     for h in range(tests["steps"]):
         cells = [Text(str(h + 1))]
         for row, found in tests["against"].items():
             cells += [number(found[h]["t"], "{:.2f}"), number(found[h]["p"], "{:.2g}"), number(found[h]["boot_p"], "{:.2g}")]
-            printed = paper.T_TESTS.get(row)
-            if printed:
-                cells.append(number(printed[h][0] if h < len(printed) else None, "{:.2f}"))
+            if row in printed:
+                cells.append(number(printed[row][h][0] if h < len(printed[row]) else None, "{:.2f}"))
         lines.append(cells)
-    df, sequences = tests["windows"] - 1, tests["sequences"]
+    df, sequences, ours = tests["windows"] - 1, tests["sequences"], tests["ours"].removesuffix(" (ours)")
     notes = [
-        f"Budget {tests['budget']}. Paired t-test over {tests['windows']} windows, one-sided (H₁: LEAP's error is smaller), "
+        f"Budget {tests['budget']}. Paired t-test over {tests['windows']} windows, one-sided (H₁: {ours}'s error is smaller), "
         f"{df} degrees of freedom; errors: L² norms over channels in the data's units, averaged over seeds.",
         f"Windows overlap in all but one step, so they are not {tests['windows']} independent observations. The bootstrap "
         f"draws the {sequences} test sequences whole ({RESAMPLES:,} times); its p cannot be below {1 / (RESAMPLES + 1):.1g}.",
