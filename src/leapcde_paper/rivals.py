@@ -1,7 +1,7 @@
 """As many trials of LEAP+'s training for its strongest rivals as LEAP+ had, judged by validation data.
 
 `python -m leapcde_paper.rivals sepsis` runs the trials that are not in results/standard/rivals.parquet yet, adds them, and
-prints what is best: that goes into presets/DATA.toml (`as_plus`), where `reproduce same-training` reads it. Test data is not
+prints what is best: that goes into presets/DATA.toml (`rivals`), where `reproduce same-training` reads it. Test data is not
 looked at. Trainings are as long as the budget's own, on a part of the data where there is much; their seed is none of those
 that are reported. The trials are a list, the same for every rival of a data set.
 """

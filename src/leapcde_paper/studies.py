@@ -136,8 +136,7 @@ def as_plus(data: str) -> dict[str, Any]:
 
 def _rivals(column: Column) -> Column:
     """LEAP+'s strongest rivals of a data set, with its training and what their own trials of it chose, and LEAP+."""
-    tuned = {model: of_model(column.data, model)["as_plus"] for model in preset_of(column.data)["rivals"]}
-    return replace(column, train=as_plus(column.data), only={**tuned, PLUS.model: {}})
+    return replace(column, train=as_plus(column.data), only={**preset_of(column.data)["rivals"], PLUS.model: {}})
 
 
 CT, MJ = "character-trajectories", "mujoco-as-run"

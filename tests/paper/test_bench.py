@@ -141,7 +141,7 @@ def test_rivals_of_leap_plus_have_the_best_of_as_many_trials_of_its_training():
             assert all(rivals.is_current(trial, config) for trial, config in zip(trials, configs, strict=True)), (data, model)
             best = rivals.best_trial(trials)
             assert best["value"] == (min if best["metric"] in LOWER_IS_BETTER else max)(one["value"] for one in trials)
-            assert presets.of_model(data, model)["as_plus"] == json.loads(best["settings"]), (data, model)
+            assert presets.preset(data)["rivals"][model] == json.loads(best["settings"]), (data, model)
             assert configs[0].train.seed not in presets.seeds(data)
 
 

@@ -41,7 +41,8 @@ def preset(data: str) -> dict[str, Any]:
     if name not in names():
         raise InputError(f"there is no paper preset for {data!r}; there is one for: {', '.join(names())}")
     own = dict(_read(name))
-    return _merged(preset(own.pop("like")) if "like" in own else _read(COMMON), own)
+    base = preset(own.pop("like")) if "like" in own else _read(COMMON)
+    return {**_merged(base, own), "rivals": own.get("rivals", {})}
 
 
 def of_model(data: str, model: str) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def of_model(data: str, model: str) -> dict[str, Any]:
     True
     """
     section = preset(data)["model"].get(model.removeprefix("layers+").removeprefix("ages+").partition(":")[0], {})
-    usual = {"sizes": {}, "paper": {}, "standard": {}, "search": {}, "as_plus": {}}
+    usual = {"sizes": {}, "paper": {}, "standard": {}, "search": {}}
     usual |= {"without_noise": False, "interpolation": None}
     return {**usual, **section}
 
