@@ -249,7 +249,9 @@ def overview() -> str:
 
 def front() -> str:
     """A row a data set: LEAP as the paper prints it and as we have it, the best of the others, of baselines, and LEAP+."""
-    lines = ["| data | the paper's LEAP | LEAP | best other of the paper's | best without a network | **LEAP+** |"]
+    lines = [
+        "| data | LEAP, as the paper prints it | LEAP, our run | best of the paper's other models | best without a network | **LEAP+** |"
+    ]
     lines.append("|---|---:|---:|---:|---:|---:|")
     for title, (study, label) in MAIN.items():
         column = column_of(study, label)
@@ -260,7 +262,7 @@ def front() -> str:
         other = best([row for row in cells if row not in {simple, "LEAP", PLUS_LABEL, *BASELINES.values()}])
         shown = {"LEAP": "", other: f"{other} ", simple: f"{simple} ", PLUS_LABEL: ""}
         texts = [_named(cells.get(row), name) for row, name in shown.items()]
-        lines.append(f"| {title} | {f'{printed[0]:.3f}' if printed else ''} | {' | '.join(texts)} |")
+        lines.append(f"| {title} | {f'{printed[0]:.3f}' if printed else '–'} | {' | '.join(texts)} |")
     return "\n".join(lines) + "\n"
 
 

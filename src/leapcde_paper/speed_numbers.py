@@ -65,15 +65,16 @@ def latency() -> str:
 
 
 def speed() -> str:
-    """The table of `bench` in one sentence."""
-    steps = [row for row in _bench_rows() if row["case"] == "training step" and row["threads"] == 1]
-    found: dict[str, list[float]] = {}
-    for row in steps:
-        if not row["peer"].startswith("ours"):
-            found.setdefault(row["peer"], []).append(row["ratio"])
-    parts = [f"{peer} {min(ratios):.1f} to {max(ratios):.1f} ×" for peer, ratios in found.items()]
+    """The tables of `bench` and `instead` in two sentences."""
+    steps = [row for row in _bench_rows() if row["threads"] == 1]
+    ratios = lambda case, peer: [row["ratio"] for row in steps if row["case"] == case and row["peer"].startswith(peer)]
+    spread = lambda found: f"{min(found):.1f} to {max(found):.0f}"
+    torch, diffrax = (spread(ratios("training step", peer)) for peer in ("torchcde", "Diffrax"))
+    plus = [row for row in steps if row["case"] == "training step of another model" and row["model"] == "leap+"]
+    gru = [row["ratio"] for row in plus if row["peer"].startswith("GRU")]
     return (
-        f"A training step of the same model takes longer elsewhere, on one thread: {'; '.join(parts)} ([how](docs/speed.md)).\n"
+        f"A training step of the same model takes {torch} times as long in torchcde and {diffrax} times in Diffrax, on one "
+        f"thread. A plain GRU in PyTorch takes {spread(gru)} times as long as `leap+` ([how](docs/speed.md)).\n"
     )
 
 
