@@ -68,7 +68,7 @@ def speed() -> str:
     """The tables of `bench` and `instead` in two sentences."""
     steps = [row for row in _bench_rows() if row["threads"] == 1]
     ratios = lambda case, peer: [row["ratio"] for row in steps if row["case"] == case and row["peer"].startswith(peer)]
-    spread = lambda found: f"{min(found):.1f} to {max(found):.0f}"
+    spread = lambda found: f"{min(found):.2g} to {max(found):.2g}"
     torch, diffrax = (spread(ratios("training step", peer)) for peer in ("torchcde", "Diffrax"))
     plus = [row for row in steps if row["case"] == "training step of another model" and row["model"] == "leap+"]
     gru = [row["ratio"] for row in plus if row["peer"].startswith("GRU")]
