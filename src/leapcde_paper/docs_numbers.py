@@ -249,13 +249,7 @@ def overview() -> str:
 
 def front() -> str:
     """A row a data set: LEAP as the paper prints it and as we have it, the best of the others, of baselines, and LEAP+."""
-    heads = (
-        "LEAP, as the paper prints it",
-        "LEAP, our run",
-        "best of the paper's others",
-        "best without a network",
-        "**LEAP+**",
-    )
+    heads = ("LEAP, as printed", "LEAP, our run", "best of the paper's others", "best without a network", "**LEAP+**")
     lines = [f"| data | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     for title, (study, label) in MAIN.items():
         column = column_of(study, label)
