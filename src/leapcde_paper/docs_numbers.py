@@ -14,9 +14,10 @@ from leapcde_paper import paper_numbers as paper
 from leapcde_paper import rivals
 from leapcde_paper.baselines import is_baseline
 from leapcde_paper.reproduce import grid_of
+from leapcde_paper.rows import BASELINES
 from leapcde_paper.run.records import read_all
 from leapcde_paper.speed_numbers import bench, bench_all, bench_single, instead, large, latency, memory, speed, until
-from leapcde_paper.studies import BASELINES, STUDIES, preset
+from leapcde_paper.studies import STUDIES, preset
 from leapcde_paper.tables import render
 from leapcde_paper.tables.summary import MAIN
 from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_settings, score, spread, table

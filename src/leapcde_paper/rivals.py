@@ -19,11 +19,11 @@ from leapcde.models.registry import MODELS
 from leapcde.training.metrics import LOWER_IS_BETTER
 from leapcde_paper import budgets
 from leapcde_paper.presets import preset
+from leapcde_paper.rows import SETS, SIMULATED, as_plus
 from leapcde_paper.run.cell import Cell, CellConfig
 from leapcde_paper.run.collected import read_rows, write_rows
 from leapcde_paper.run.data import cell_data
 from leapcde_paper.run.memory import forget_programs
-from leapcde_paper.studies import SETS, SIMULATED, as_plus
 from leapcde_paper.tune import OUT, SAMPLES, SEED, judged
 
 FILE = "rivals.parquet"

@@ -8,8 +8,9 @@ from typing import Any
 
 from leapcde_paper import paper_numbers as paper
 from leapcde_paper.figures.time_picture import seconds_until
+from leapcde_paper.rows import PLUS
 from leapcde_paper.run.records import read_all
-from leapcde_paper.studies import PLUS, preset
+from leapcde_paper.studies import preset
 from leapcde_paper.tables.table import by_key, of_settings
 
 ROOT = Path(__file__).parents[2]  # this is of use in the source tree only

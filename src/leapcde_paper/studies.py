@@ -6,7 +6,6 @@ Where the paper does not say what it ran, the choice is in the note: it is print
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from leapcde.datasets.registry import source_of
 from leapcde.errors import choose
@@ -14,40 +13,44 @@ from leapcde.models.registry import MODELS
 from leapcde_paper import budgets
 from leapcde_paper.baselines import baselines_for
 from leapcde_paper.budgets import Budget
-from leapcde_paper.paper_numbers import CHARACTERS, LABELS, MUJOCO, PAPER_WORDS, SEPSIS, SPEECH
-from leapcde_paper.presets import TRAINING, of_model
-from leapcde_paper.presets import preset as preset_of
+from leapcde_paper.paper_numbers import CHARACTERS, MUJOCO, PAPER_WORDS, SPEECH
+from leapcde_paper.rows import (
+    AGES,
+    ALL,
+    ALPHAS,
+    BASELINES,
+    BETA,
+    CT,
+    DROPPED_NOTE,
+    FEW_LAYERS,
+    IN_ARCHIVE,
+    LAYERS,
+    LEAP,
+    LENGTHS,
+    MJ,
+    NCDE,
+    OTHER_WORDS,
+    PARTS,
+    PLUS,
+    RATIOS,
+    SETS,
+    SIMULATED,
+    SIZES,
+    SOME,
+    SOME_NOTE,
+    UNITS_NOTE,
+    WORD_EPOCHS,
+    Column,
+    Row,
+    alphas,
+    archives,
+    dropped,
+    simulated,
+    with_rivals,
+    words_training,
+)
 from leapcde_paper.run.cell import CellConfig
 from leapcde_paper.run.experiment import Experiment, Setting
-
-BASELINES = {
-    "class-prior": "class prior",
-    "boosted-trees": "boosted trees on summaries",
-    "all-summaries": "boosted trees on all summaries",
-    "minirocket": "MiniRocket, interpolated",
-    "last-value": "last value",
-    "ridge": "ridge on last values",
-}
-
-
-@dataclass(frozen=True)
-class Row:
-    label: str
-    model: str
-    options: dict[str, Any] = field(default_factory=dict)
-    train: dict[str, Any] = field(default_factory=dict)  # where not as all others are
-
-
-@dataclass(frozen=True)
-class Column:
-    label: str
-    data: str
-    drop: float = 0.0
-    dataset_options: dict[str, Any] = field(default_factory=dict)
-    recipe: dict[str, Any] = field(default_factory=dict)  # where not the budget's
-    train: dict[str, Any] = field(default_factory=dict)  # where not the standard budget's; of this, others take the noise
-    only: dict[str, dict[str, Any]] = field(default_factory=dict)  # models, where not all rows are asked; their own training
-    samples: int | None = None  # of the training data, where not all of it is used; half as many validate and test
 
 
 @dataclass(frozen=True)
@@ -115,117 +118,10 @@ def _alike(a: Column, b: Column) -> bool:
     return (a.data, a.drop, a.dataset_options, a.samples) == (b.data, b.drop, b.dataset_options, b.samples)
 
 
-# 5,000 clips were had before the paper's words were, and most studies are of them.
-OTHER_WORDS = {"words": "down,eight,five,four,go,left,one,three,two,zero"}
-WORD_EPOCHS = 15  # with the paper's words, for every model: there are four times as many clips
-
-
-def _speech(training: str) -> dict[str, Any]:
-    """One of the two trainings of Speech Commands, but for what was tuned for each model."""
-    return {key: value for key, value in preset_of("speech-commands")["standard"][training].items() if key not in TRAINING}
-
-
-def as_plus(data: str) -> dict[str, Any]:
-    """LEAP+'s training on a data set, but for the learning rate, which is each model's own."""
-    own = of_model(data, "leap+")["standard"]
-    usual = preset_of(data)["standard"]
-    found = usual["without_noise"] if of_model(data, "leap+")["without_noise"] else {}
-    found = {**found, **{key: value for key, value in own.items() if key in ("epochs", *TRAINING) and key != "learning_rate"}}
-    return {**found, "in_window": 1.0} if source_of(data).task == "forecasting" else found
-
-
-def _rivals(column: Column) -> Column:
-    """LEAP+'s strongest rivals of a data set, with its training and what their own trials of it chose, and LEAP+."""
-    return replace(column, train=as_plus(column.data), only={**preset_of(column.data)["rivals"], PLUS.model: {}})
-
-
-CT, MJ = "character-trajectories", "mujoco-as-run"
-SETS = (
-    Column(CHARACTERS, CT, 0.3),
-    Column(SPEECH, "speech-commands", 0.0, OTHER_WORDS),
-    Column(SEPSIS, "sepsis"),
-    Column(MUJOCO, MJ, 0.3),
-)
-# Of the large sets a part, for studies that train LEAP dozens of times: on all of Sepsis it takes eleven minutes.
-SOME = (SETS[0], replace(SETS[1], samples=1500), replace(SETS[2], samples=6000), SETS[3])
-SOME_NOTE = (
-    "Of Speech Commands 1,500 clips and of Sepsis 6,000 stays train, half as many test, with as many septic ones as there are."
-)
-SIMULATED = Column("10,000 simulations", "mujoco", 0.3, {"stride": 50})
-PLUS = Row("LEAP+ (ours)", "leap+")
-ALL = (*(Row(label, name) for name, label in LABELS.items()), PLUS)
-LEAP, NCDE = Row("LEAP", "leap"), Row("NCDE", "ncde")
-LAYERS = (
-    Row("Learnable layers + GRU-ODE", "layers+gru-ode"),
-    Row("Learnable layers + ODE-RNN", "layers+ode-rnn"),
-    Row("Learnable layers + NCDE", "layers+ncde"),
-    Row("LEAP without likelihood", "leap", {"beta": 0.0}),
-    LEAP,
-)
-PARTS = (
-    PLUS,
-    Row("Y = X", "leap+", {"learned": False}),
-    Row("path not trained", "leap+", {"alpha": 0.0}),
-    Row("nothing hidden", "leap+", {}, {"hide": 0.0, "spans": 0.0}),
-    Row("causal", "leap+", {"causal": True}),
-    Row("no kernels", "leap+", {"kernel": 1}),
-    Row("no pooling", "leap+", {"pooling": False}),
-    Row("GRU-ODE on the same Y", "leap+:gru-ode"),
-)
-AGES = tuple(
-    Row(f"{label} with ages", f"ages+{name}")
-    for name, label in LABELS.items()
-    if name in ("gru", "latent-ode", "ace-node", "leap")
-)
-# Problems of the UEA and UCR archives that come with aeon, but those with more than 700 rows a sample; by number of samples
-# for training. All models make about 1,500 steps of 16 samples, not fewer than 30 epochs.
-ARCHIVE = {
-    "ArrowHead": 147,
-    "BasicMotions": 56,
-    "GunPoint": 140,
-    "ItalyPowerDemand": 767,
-    "JapaneseVowels": 448,
-    "OSULeaf": 309,
-    "PickupGestureWiimoteZ": 70,
-}
-ARCHIVE_STEPS, ARCHIVE_BATCH = 1500, 16
-IN_ARCHIVE = ("gru-d", "ncde", "leap", "leap+")
-SIZES = {"small": 39, "medium": 49, "large": 59}
-LENGTHS = (1, 5, 10, 15, 20)
-ALPHAS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-RATIOS = (0.01, 0.1, 1.0, 10.0, 100.0)
-_FEW_LAYERS = ("Learnable layers + NCDE", "LEAP without likelihood", "LEAP")
-_BETA = 1e-4  # while the ratio α/β varies
-_MUJOCO = "MSE in the units of the released array, (x − min) / max; the array of 100 sequences is what the paper's numbers fit."
-_DROPPED = "The paper does not say whether data was dropped here; 30 % of the time points are (Character Trajectories, MuJoCo)."
-
-
-def _dropped(data: str) -> tuple[Column, ...]:
-    return tuple(Column(f"{round(100 * drop)} %", data, drop) for drop in (0.3, 0.5, 0.7))
-
-
-def _simulated() -> tuple[Column, ...]:
-    return tuple(Column(f"{round(100 * drop)} %", "mujoco", drop, {"stride": 50}) for drop in (0.0, 0.3, 0.5, 0.7))
-
-
-def _archive() -> tuple[Column, ...]:
-    epochs = {name: max(30, round(ARCHIVE_STEPS / -(-samples // ARCHIVE_BATCH))) for name, samples in ARCHIVE.items()}
-    rates = (0.0, 0.3, 0.5, 0.7)
-    return tuple(
-        Column(f"{name}, {round(100 * drop)} %", f"uea:{name}", drop, train={"epochs": count})
-        for name, count in epochs.items()
-        for drop in rates
-    )
-
-
-def _alphas(values: dict[str, tuple[float, float]]) -> tuple[Row, ...]:
-    return tuple(Row(label, "leap", {"alpha": a, "beta": b}) for label, (a, b) in values.items())
-
-
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
-        Study("character", "Character Trajectories, test accuracy", "table", ALL, _dropped(CT), baselines=True),
+        Study("character", "Character Trajectories, test accuracy", "table", ALL, dropped(CT), baselines=True),
         Study(
             "speech",
             "Speech Commands, test accuracy",
@@ -243,8 +139,8 @@ STUDIES: dict[str, Study] = {
             "table",
             ALL,
             (
-                Column("with noise", "speech-commands", 0.0, OTHER_WORDS, train=_speech("training")),
-                Column("without noise", "speech-commands", 0.0, OTHER_WORDS, train=_speech("without_noise")),
+                Column("with noise", "speech-commands", 0.0, OTHER_WORDS, train=words_training("training")),
+                Column("without noise", "speech-commands", 0.0, OTHER_WORDS, train=words_training("without_noise")),
             ),
             "With noise: Gaussian errors of one standard deviation are added to every frame, anew in every step. The standard "
             "budget trains 40 epochs of 16 clips a step with noise, 20 of 32 without; its table of Speech Commands shows each "
@@ -252,13 +148,13 @@ STUDIES: dict[str, Study] = {
             smoke_rows=("NCDE", "LEAP"),
         ),
         Study("sepsis", "PhysioNet Sepsis, test AUROC", "table", ALL, (SETS[2],), baselines=True),
-        Study("mujoco", "MuJoCo, test MSE", "table", ALL, _dropped(MJ), _MUJOCO, baselines=True),
+        Study("mujoco", "MuJoCo, test MSE", "table", ALL, dropped(MJ), UNITS_NOTE, baselines=True),
         Study(
             "simulations",
             "MuJoCo as the paper's text has it, test MSE",
             "table",
             ALL,
-            _simulated(),
+            simulated(),
             "10,000 simulations of our own, the first 60 steps of each, split by simulation; the paper has other data.",
             baselines=True,
         ),
@@ -268,7 +164,7 @@ STUDIES: dict[str, Study] = {
             "table",
             ALL,
             (Column(CHARACTERS, CT), Column(MUJOCO, MJ)),
-            _MUJOCO,
+            UNITS_NOTE,
             baselines=True,
         ),
         Study(
@@ -314,8 +210,8 @@ STUDIES: dict[str, Study] = {
             "table",
             LAYERS,
             SETS[:3],
-            _DROPPED,
-            smoke_rows=_FEW_LAYERS,
+            DROPPED_NOTE,
+            smoke_rows=FEW_LAYERS,
             smoke_columns=(CHARACTERS,),
         ),
         Study(
@@ -324,8 +220,8 @@ STUDIES: dict[str, Study] = {
             "table",
             LAYERS,
             SETS[3:],
-            f"{_DROPPED} {_MUJOCO}",
-            smoke_rows=_FEW_LAYERS,
+            f"{DROPPED_NOTE} {UNITS_NOTE}",
+            smoke_rows=FEW_LAYERS,
         ),
         Study(
             "model-size",
@@ -354,7 +250,7 @@ STUDIES: dict[str, Study] = {
             "LEAP+'s strongest rivals, trained as it is, with as many trials",
             "table",
             (*ALL, *AGES),
-            tuple(_rivals(one) for one in (*SETS, SIMULATED)),
+            tuple(with_rivals(one) for one in (*SETS, SIMULATED)),
             "The three best others of each data set with LEAP+'s optimiser, epochs, hidden rows, warped time, dropped channels "
             "and averaged weights, on Sepsis with its ages too; forecasters are also asked from a random earlier row of each "
             "window, where LEAP+ starts its path again. What is best for each of them was chosen on validation data, from at "
@@ -367,7 +263,7 @@ STUDIES: dict[str, Study] = {
             "Problems of the UEA and UCR archives, test accuracy (AUROC of two classes)",
             "table",
             tuple(row for row in ALL if row.model in IN_ARCHIVE),
-            _archive(),
+            archives(),
             "Nothing was tuned on any of these sets: sizes and rates are those of Character Trajectories, for every model. "
             "They are the problems that the package aeon brings along, but those with more than 700 rows a sample; TRAIN and "
             "TEST are pooled and split anew, as the paper does. Other papers list LEAP near the bottom on such sets, because "
@@ -401,7 +297,7 @@ STUDIES: dict[str, Study] = {
             "figure",
             (PLUS, LEAP, NCDE, Row("Latent-ODE", "latent-ode")),
             tuple(Column(str(n), MJ, 0.0, {} if n == 10 else {"horizon": n}) for n in LENGTHS),
-            _MUJOCO,
+            UNITS_NOTE,
             baselines=True,
             smoke_columns=("1", "10"),
         ),
@@ -409,7 +305,7 @@ STUDIES: dict[str, Study] = {
             "sensitivity",
             "Sensitivity to α = β",
             "figure",
-            _alphas({f"{value:g}": (value, value) for value in ALPHAS}),
+            alphas({f"{value:g}": (value, value) for value in ALPHAS}),
             SOME,
             f"The paper does not print its grid. {SOME_NOTE}",
             smoke_rows=("0.0001", "0.01"),
@@ -419,9 +315,9 @@ STUDIES: dict[str, Study] = {
             "ratio",
             "Sensitivity to α / β",
             "figure",
-            _alphas({f"{ratio:g}": (ratio * _BETA, _BETA) for ratio in RATIOS}),
+            alphas({f"{ratio:g}": (ratio * BETA, BETA) for ratio in RATIOS}),
             SOME,
-            f"β = {_BETA:g}; the paper prints neither its grid nor what it held fixed. {SOME_NOTE}",
+            f"β = {BETA:g}; the paper prints neither its grid nor what it held fixed. {SOME_NOTE}",
             smoke_rows=("1", "10"),
             smoke_columns=(CHARACTERS,),
         ),
@@ -435,7 +331,7 @@ STUDIES: dict[str, Study] = {
             "Average ranks over problems of the UEA and UCR archives",
             "figure",
             tuple(row for row in ALL if row.model in IN_ARCHIVE),
-            _archive(),
+            archives(),
             "Each problem counts once: with the mean over 0, 30, 50 and 70 % dropped.",
             baselines=True,
             smoke_rows=("NCDE", "LEAP"),

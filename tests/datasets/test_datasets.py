@@ -23,7 +23,7 @@ from leapcde.datasets import registry as datasets
 from leapcde.errors import InputError, LeapWarning
 from leapcde.paths.batch import Recipe
 from leapcde.training.preprocess import Preprocessor
-from leapcde_paper.studies import OTHER_WORDS
+from leapcde_paper.rows import OTHER_WORDS
 
 HEAD = "@dimensions 2\n@classLabel true a b\n@data\n"
 REAL = ("character-trajectories", "speech-commands", "sepsis", "mujoco-as-run", "hopper")

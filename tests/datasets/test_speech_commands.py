@@ -14,7 +14,7 @@ from leapcde.data.series import Series
 from leapcde.datasets import registry as datasets
 from leapcde.datasets import speech_commands as speech
 from leapcde.errors import InputError, LeapWarning
-from leapcde_paper.studies import OTHER_WORDS
+from leapcde_paper.rows import OTHER_WORDS
 
 RNG = np.random.default_rng(0)
 ALL = speech.Options(words="all")

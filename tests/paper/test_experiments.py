@@ -22,9 +22,10 @@ from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures import draw
 from leapcde_paper.figures.figures import figure
 from leapcde_paper.reproduce import ask, experiments_of, grid_of
+from leapcde_paper.rows import ARCHIVE
 from leapcde_paper.run.data import cell_data
 from leapcde_paper.run.experiment import from_toml, to_toml
-from leapcde_paper.studies import ARCHIVE, MAIN_TABLES, STUDIES, preset
+from leapcde_paper.studies import MAIN_TABLES, STUDIES, preset
 from leapcde_paper.tables import render
 from leapcde_paper.tables.differences import against_paper
 from leapcde_paper.tables.hidden import SHARE

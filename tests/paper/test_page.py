@@ -59,11 +59,11 @@ def test_the_report_works_in_a_browser(tmp_path, browser, monkeypatch):
     run = browser.execute_script
     assert run("return document.documentElement.dataset.ready") == "yes"
 
-    # All at a glance comes first, a line for each data set; the grid of t-tests is folded.
+    # All at a glance comes first, a line for each data set; the grids of t-tests are folded.
     assert run("return document.querySelector('section').id") == "summary"
     assert run("return document.querySelectorAll('#summary .line').length") == len(MAIN)
     assert run("return document.querySelectorAll('#summary .line')[0].querySelectorAll('i.plus').length") == 1
-    assert run("return [...document.querySelectorAll('#tables details')].map(d => d.open)") == [False]
+    assert run("return [...document.querySelectorAll('#tables details')].map(d => d.open)") == [False, False]
 
     # Sort: a click sorts up, another down, what is missing stays at the end; the keyboard does the same.
     column = "return [...document.querySelectorAll('#tables tbody')[0].rows].map(r => r.cells[1].dataset.value).map(Number)"

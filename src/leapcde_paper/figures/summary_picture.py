@@ -8,8 +8,9 @@ from typing import Any
 from leapcde.errors import need
 from leapcde.files import write_text
 from leapcde_paper.figures.readme_picture import as_svg
+from leapcde_paper.rows import BASELINES, PLUS
 from leapcde_paper.run.records import read_all
-from leapcde_paper.studies import BASELINES, PLUS, preset
+from leapcde_paper.studies import preset
 from leapcde_paper.tables.summary import MAIN, Errors, best_others, main_columns, relative_errors
 from leapcde_paper.tables.table import by_key
 

@@ -15,8 +15,9 @@ from leapcde.errors import need
 from leapcde.files import write_text
 from leapcde_paper.figures.readme_picture import as_svg
 from leapcde_paper.paper_numbers import LABELS, SPEECH
+from leapcde_paper.rows import BASELINES, PLUS
 from leapcde_paper.run.records import Record, read_all
-from leapcde_paper.studies import BASELINES, PLUS, preset
+from leapcde_paper.studies import preset
 from leapcde_paper.tables.table import by_key, of_settings, score
 
 PANELS = {"Character Trajectories, 30 % dropped": ("character", "30 %"), "Speech Commands": ("speech", SPEECH)}

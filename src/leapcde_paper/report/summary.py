@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from leapcde_paper.studies import BASELINES, PLUS
+from leapcde_paper.rows import BASELINES, PLUS
 from leapcde_paper.tables.summary import Errors, best_others
 
 KINDS = {"plus": "LEAP+", "leap": "LEAP, the paper's", "other": "other networks", "simple": "no network"}

@@ -8,8 +8,8 @@ from typing import Any
 
 from leapcde.training.metrics import LOWER_IS_BETTER
 from leapcde_paper import paper_numbers as paper
+from leapcde_paper.rows import BASELINES, PLUS
 from leapcde_paper.run.experiment import Experiment
-from leapcde_paper.studies import BASELINES, PLUS
 from leapcde_paper.tables.table import Found, table
 
 MAIN = {  # title: table, its column

@@ -10,9 +10,9 @@ import numpy as np
 from leapcde.training.metrics import LOWER_IS_BETTER
 from leapcde_paper import paper_numbers as paper
 from leapcde_paper.baselines import is_fixed
+from leapcde_paper.rows import BASELINES
 from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
-from leapcde_paper.studies import BASELINES
 from leapcde_paper.tables.statistics import same_as_best
 
 Found = dict[str, Record]  # by key of the cell
