@@ -26,6 +26,7 @@ class Row:
     model: str
     options: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)  # where not as all others are
+    paths: bool = False  # one seed is trained again to keep its paths; LEAP's cells of `SETS` all do
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ SOME_NOTE = (
 )
 SIMULATED = Column("10,000 simulations", "mujoco", 0.3, {"stride": 50})
 PLUS = Row("LEAP+ (ours)", "leap+")
+DRAWN = Row("LEAP+ (ours)", "leap+", paths=True)
 ALL = (*(Row(label, name) for name, label in LABELS.items()), PLUS)
 LEAP, NCDE = Row("LEAP", "leap"), Row("NCDE", "ncde")
 LAYERS = (

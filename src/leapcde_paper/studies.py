@@ -21,6 +21,7 @@ from leapcde_paper.rows import (
     BASELINES,
     BETA,
     CT,
+    DRAWN,
     DROPPED_NOTE,
     FEW_LAYERS,
     IN_ARCHIVE,
@@ -98,9 +99,9 @@ def _setting(spend: Budget, row: Row, column: Column) -> Setting:
     main = any(_alike(one, column) and config == _config(spend, Row("", row.model), one) for one in of_main)
     seeds = budgets.seeds(spend, column.data, row.model, main=main)
     leap = budgets.config(spend, column.data, column.drop, LEAP.model, {}, dict(column.dataset_options))
-    paths = any(_alike(one, column) for one in SETS) and replace(config, train=leap.train) == leap
+    paths = row.paths or (any(_alike(one, column) for one in SETS) and replace(config, train=leap.train) == leap)
     samples = column.samples if spend.name == "standard" else spend.samples
-    return Setting(row.label, column.label, config, seeds, samples, spend.length, paths)
+    return Setting(row.label, column.label, config, seeds[:1] if row.paths else seeds, samples, spend.length, paths)
 
 
 def _config(spend: Budget, row: Row, column: Column) -> CellConfig:
@@ -321,8 +322,8 @@ STUDIES: dict[str, Study] = {
             smoke_rows=("1", "10"),
             smoke_columns=(CHARACTERS,),
         ),
-        Study("paths", "X against the learned path Y, by channel", "figure", (LEAP,), SETS),
-        Study("umap", "Paths X and Y of test samples in two dimensions", "figure", (LEAP,), SETS),
+        Study("paths", "X against the learned path Y, by channel", "figure", (LEAP, DRAWN), SETS),
+        Study("umap", "Paths X and Y of test samples in two dimensions", "figure", (LEAP, DRAWN), SETS),
         Study("curves", "Training curves", "figure", ALL, SETS),
         Study("cost", "Quality against seconds and memory", "figure", ALL, SETS),
         Study("ranks", "Average ranks over the data sets", "figure", ALL, SETS, "At 30 % dropped where data is dropped."),

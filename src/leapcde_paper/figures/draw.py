@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from typing import Any
 
 import numpy as np
 
 from leapcde.errors import need
+from leapcde_paper.figures.look import OURS, PAPERS, look
 
 ACROSS = 2
-# Told apart by people who see colours differently, and by their markers too.
-COLOURS = ("#2563eb", "#ea580c", "#059669", "#7c3aed", "#db2777", "#ca8a04", "#0891b2", "#4b5563", "#65a30d", "#b91c1c")
-MARKERS = "osD^vPX<>*"
+MANY = 12  # points of a line: more of them have no markers
+LETTERS = 58  # of a title, in a line above one chart
 
 
 def sheet(figure: dict[str, Any]) -> Any:
@@ -26,6 +27,7 @@ def sheet(figure: dict[str, Any]) -> Any:
         axis = made.add_subplot(down, across, i + 1)
         axis.spines[["top", "right"]].set_visible(False)
         (_ranks if chart["kind"] == "ranks" else _plot)(axis, chart)
+    _legend(made)
     return made
 
 
@@ -42,22 +44,44 @@ def files(figure: dict[str, Any]) -> dict[str, bytes]:
 
 
 def _plot(axis: Any, chart: dict[str, Any]) -> None:
-    for i, one in enumerate(chart["series"]):
-        look = {"color": COLOURS[i % len(COLOURS)], "label": one["name"], "ms": 4}
-        mark = "" if chart.get("plain") else MARKERS[i % len(MARKERS)]
-        line = f"{mark}-" if chart["kind"] == "line" else mark
+    for one in chart["series"]:
+        shown = look(one["name"])
+        first = shown.colour in (OURS, PAPERS)  # what the figure is about lies on top
+        style = {"color": shown.colour, "label": one["name"], "ms": 7 if first else 4, "zorder": 3 if first else 2}
+        style["lw"] = 1.8 if first else 1.0
+        dots = one.get("dots", chart["kind"] == "scatter")
+        line = shown.marker if dots else "-" if chart.get("plain") or len(one["x"]) > MANY else f"{shown.marker}-"
         if one["err"] and None not in one["err"]:
-            axis.errorbar(one["x"], one["y"], one["err"], fmt=line, capsize=2, **look)
+            axis.errorbar(one["x"], one["y"], one["err"], fmt=line, capsize=2, **style)
         else:
-            axis.plot(one["x"], one["y"], line, **look)
+            axis.plot(one["x"], one["y"], line, **style)
     axis.set_title(chart["title"], fontsize=10, parse_math=False)
     axis.set_xlabel(chart["x"])
     axis.set_ylabel(chart["y"], parse_math=False)
+    _scales(axis, chart)
+
+
+def _scales(axis: Any, chart: dict[str, Any]) -> None:
+    xs, ys = ([value for one in chart["series"] for value in one[key]] for key in ("x", "y"))
     if chart["logx"]:
-        _log_ticks(axis, [x for one in chart["series"] for x in one["x"]])
-    if chart["logy"] and all(y > 0 for one in chart["series"] for y in one["y"]):
+        _log_ticks(axis, xs)
+    elif all(float(x).is_integer() for x in xs):
+        axis.xaxis.set_major_locator(need("matplotlib.ticker", "plot").MaxNLocator(integer=True))
+    if chart["logy"] and min(ys) > 0:
         axis.set_yscale("log")
-    axis.legend(frameon=False, fontsize=7, ncols=1 + len(chart["series"]) // 7)
+    if chart.get("reach"):  # what is nearly level looks so
+        low, high = axis.get_ylim()
+        missing = max(0.0, chart["reach"] * abs(np.mean(ys)) - (high - low)) / 2
+        axis.set_ylim(low - missing, high + missing)
+
+
+def _legend(made: Any) -> None:
+    """One for all charts, below them: within a chart it would lie on what is drawn."""
+    known = {label: line for axis in made.axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    if len(known) > 1:
+        made.legend(
+            known.values(), known.keys(), loc="outside lower center", frameon=False, fontsize=8, ncols=min(5, len(known))
+        )
 
 
 def _log_ticks(axis: Any, values: list[float]) -> None:
@@ -72,11 +96,11 @@ def _log_ticks(axis: Any, values: list[float]) -> None:
 
 def _ranks(axis: Any, chart: dict[str, Any]) -> None:
     """A point for each model at its average rank; a bar behind it reaches as far as no difference is established."""
-    for i, one in enumerate(chart["series"]):
+    for one in chart["series"]:
         x, y = one["x"][0], one["y"][0]
         axis.plot([x - chart["critical"] / 2, x + chart["critical"] / 2], [y, y], color="#d1d5db", lw=5, solid_capstyle="butt")
-        axis.plot(x, y, MARKERS[0], color=COLOURS[i % len(COLOURS)], ms=6)
+        axis.plot(x, y, "o", color=look(one["name"]).colour, ms=6)
     axis.set_yticks([one["y"][0] for one in chart["series"]], [one["name"] for one in chart["series"]])
-    axis.set_title(chart["title"], fontsize=8)
+    axis.set_title(textwrap.fill(chart["title"], LETTERS), fontsize=8)
     axis.set_xlabel("average rank (1 is best); bars that do not overlap differ")
     axis.set_xlim(left=min(0.5, *np.ravel([one["x"] for one in chart["series"]])))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from leapcde.errors import MissingDependencyError, need
+from leapcde_paper.rows import PLUS
 from leapcde_paper.run import records
 from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
@@ -20,6 +21,7 @@ Chart = dict[str, Any]
 Figure = dict[str, Any]
 CHANNELS = 2  # of each data set, in the printed figure of paths; the report shows all
 NEIGHBOURS = 15
+REACH = 0.05  # of the mean: so far an axis reaches at least where small differences are noise
 
 
 def figure(experiment: Experiment, found: Found, folder: Path) -> Figure:
@@ -59,21 +61,42 @@ def _sensitivity(x: str) -> Callable[[Experiment, Found, Path], list[Chart]]:
         for column in experiment.columns:
             mine = {float(row): there.get((row, column), []) for row in experiment.rows}
             some = next((each for each in mine.values() if each), [])
-            made.append(_chart(column, x, _metric(some), [_by_number("LEAP", mine)] if some else [], logx=True))
+            series = [_by_number("LEAP", mine)] if some else []
+            made.append(_chart(column, x, _metric(some), series, logx=True, reach=REACH))
         return made
 
     return charts
 
 
 def _paths(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
+    """What was observed of one test sample, X, and the paths that models learned of it."""
     made = []
-    for (_, column), mine in of_settings(experiment, found).items():
-        arrays = records.arrays(folder, mine[0]) if mine else {}
-        if "path_t" in arrays:
-            for c, name in enumerate(mine[0]["channels"][:CHANNELS]):
-                series = [_line(key, arrays["path_t"][0], arrays[f"path_{key}"][0, :, c]) for key in ("X", "Y")]
-                made.append(_chart(f"{column}: {name}", "time", name, series, plain=True))
+    for column, kept in _kept(experiment, found, folder, "path_t").items():
+        record, arrays = next(iter(kept.values()))
+        t, seen_t, seen = (arrays[f"path_{key}"][0] for key in ("t", "seen_t", "seen"))
+        for c, name in enumerate(record["channels"][:CHANNELS]):
+            series = [_line("X", t, arrays["path_X"][0, :, c])]
+            series += [_line(f"Y of {_short(row)}", t, mine["path_Y"][0, :, c]) for row, (_, mine) in kept.items()]
+            there = np.isfinite(seen[:, c])
+            series.append({**_line("observed", seen_t[there], seen[there, c]), "dots": True})
+            made.append(_chart(f"{column}: {name}", "time", name, series, plain=True))
     return made
+
+
+def _kept(
+    experiment: Experiment, found: Found, folder: Path, array: str
+) -> dict[str, dict[str, tuple[Record, records.Arrays]]]:
+    """The first seed of each row that has an array, by column."""
+    made: dict[str, dict[str, tuple[Record, records.Arrays]]] = {}
+    for (row, column), mine in of_settings(experiment, found).items():
+        arrays = records.arrays(folder, mine[0]) if mine else {}
+        if array in arrays:
+            made.setdefault(column, {})[row] = mine[0], arrays
+    return made
+
+
+def _short(row: str) -> str:
+    return "LEAP+" if row == PLUS.label else row
 
 
 def _line(name: str, x: Any, y: Any) -> dict[str, Any]:
@@ -81,15 +104,15 @@ def _line(name: str, x: Any, y: Any) -> dict[str, Any]:
 
 
 def _projected(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
+    """X of test samples and the paths that models learned of them, all in the same two dimensions."""
     made = []
-    for (_, column), mine in of_settings(experiment, found).items():
-        arrays = records.arrays(folder, mine[0]) if mine else {}
-        if "many_X" in arrays:
-            both = np.concatenate([arrays[f"many_{key}"].reshape(len(arrays["many_X"]), -1) for key in ("X", "Y")])
-            how, flat = project(np.nan_to_num(both.astype(np.float64)), small=experiment.budget == "smoke")
-            half = len(flat) // 2
-            series = [_line("X", *flat[:half].T), _line("Y", *flat[half:].T)]
-            made.append(_chart(f"{column} ({how})", f"{how} 1", f"{how} 2", series, kind="scatter"))
+    for column, kept in _kept(experiment, found, folder, "many_X").items():
+        first = next(iter(kept.values()))[1]["many_X"]
+        paths = {"X": first} | {f"Y of {_short(row)}": arrays["many_Y"] for row, (_, arrays) in kept.items()}
+        every = np.concatenate([path.reshape(len(path), -1) for path in paths.values()])
+        how, flat = project(np.nan_to_num(every.astype(np.float64)), small=experiment.budget == "smoke")
+        series = [_line(name, *part.T) for name, part in zip(paths, np.split(flat, len(paths)), strict=True)]
+        made.append(_chart(f"{column} ({how})", f"{how} 1", f"{how} 2", series, kind="scatter"))
     return made
 
 

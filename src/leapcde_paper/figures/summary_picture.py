@@ -7,6 +7,7 @@ from typing import Any
 
 from leapcde.errors import need
 from leapcde.files import write_text
+from leapcde_paper.figures.look import OTHER, OURS, PAPERS, SIMPLE
 from leapcde_paper.figures.readme_picture import as_svg
 from leapcde_paper.rows import BASELINES, PLUS
 from leapcde_paper.run.records import read_all
@@ -14,8 +15,7 @@ from leapcde_paper.studies import preset
 from leapcde_paper.tables.summary import MAIN, Errors, best_others, main_columns, relative_errors
 from leapcde_paper.tables.table import by_key
 
-COLOURS = {PLUS.label: "#2563eb", "LEAP": "#0f766e"}
-SIMPLE, OTHER = "#b45309", "#9ca3af"
+COLOURS = {PLUS.label: OURS, "LEAP": PAPERS}
 KINDS = {
     "LEAP+": ("o", COLOURS[PLUS.label]),
     "LEAP, the paper's": ("o", COLOURS["LEAP"]),

@@ -13,6 +13,7 @@ import numpy as np
 
 from leapcde.errors import need
 from leapcde.files import write_text
+from leapcde_paper.figures.look import OURS, PAPERS, SIMPLE
 from leapcde_paper.figures.readme_picture import as_svg
 from leapcde_paper.paper_numbers import LABELS, SPEECH
 from leapcde_paper.rows import BASELINES, PLUS
@@ -22,7 +23,7 @@ from leapcde_paper.tables.table import by_key, of_settings, score
 
 PANELS = {"Character Trajectories, 30 % dropped": ("character", "30 %"), "Speech Commands": ("speech", SPEECH)}
 SHOWN = {*LABELS.values(), PLUS.label, BASELINES["minirocket"]}
-COLOURS = {PLUS.label: "#2563eb", "LEAP": "#0f766e", BASELINES["minirocket"]: "#b45309"}
+COLOURS = {PLUS.label: OURS, "LEAP": PAPERS, BASELINES["minirocket"]: SIMPLE}
 OTHERS = "#6b7280"
 TICKS = (10, 20, 50, 100, 200, 500, 1000)
 LETTER = 6.0  # pixels of a letter's width, on average, at the size of these names and 100 dots an inch

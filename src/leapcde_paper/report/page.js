@@ -1,7 +1,8 @@
 "use strict";
 // Tables that sort, a filter by data set, charts drawn from the page's own data, and the explorer of paths.
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const COLOURS = ["#2563eb", "#ea580c", "#059669", "#7c3aed", "#db2777", "#ca8a04", "#0891b2", "#4b5563", "#65a30d", "#b91c1c"];
+const colourOf = name => DATA.colours[name] || "#9ca3af";  // the same in every chart
+const inFront = name => ["LEAP", "LEAP+ (ours)", "Y of LEAP", "Y of LEAP+"].includes(name);
 const SVG = "http://www.w3.org/2000/svg";
 
 function make(name, attributes, ...children) {
@@ -65,11 +66,13 @@ function ticks(low, high, log) {
 
 const short = v => v === 0 ? "0" : Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3 ? v.toExponential(1) : String(+v.toPrecision(4));
 
-function scale(values, log, from, to) {
+function scale(values, log, from, to, reach = 0) {
   const put = v => log ? Math.log10(v) : v;
   const used = values.filter(v => v !== null && isFinite(put(v))).map(put);
   let low = Math.min(...used), high = Math.max(...used);
   if (low === high) { low -= 0.5; high += 0.5; }
+  const missing = reach * Math.abs(used.reduce((a, b) => a + b, 0) / used.length) - (high - low);
+  if (missing > 0) { low -= missing / 2; high += missing / 2; }  // what is nearly level looks so
   const pad = (high - low) * 0.05;
   low -= pad; high += pad;
   const at = v => from + (put(v) - low) / (high - low) * (to - from);
@@ -85,7 +88,7 @@ function chart(home, data, high) {
   const legend = make("div", { class: "legend" });
   const frame = make("div");
   data.series.forEach((one, i) => {
-    const dot = make("i", { style: `background:${COLOURS[i % COLOURS.length]}` });
+    const dot = make("i", { style: `background:${colourOf(one.name)}` });
     legend.append(make("button", { type: "button", "aria-pressed": "true", onclick: event => {
       off.has(i) ? off.delete(i) : off.add(i);
       event.currentTarget.setAttribute("aria-pressed", String(!off.has(i)));
@@ -96,25 +99,24 @@ function chart(home, data, high) {
   function draw() {
     const width = Math.max(280, frame.clientWidth || home.clientWidth), left = 58;
     const height = data.kind === "ranks" ? 70 + 30 * data.series.length : high || Math.max(230, 0.62 * width), bottom = height - 38;
-    const shown = data.series.map((one, i) => [one, i]).filter(([, i]) => !off.has(i));
+    const shown = data.series.map((one, i) => [one, i]).filter(([, i]) => !off.has(i)).sort(([a], [b]) => inFront(a.name) - inFront(b.name));
     const logy = data.logy && data.series.every(one => one.y.every(v => v === null || v > 0));
     const ranks = data.kind === "ranks", half = ranks ? data.critical / 2 : 0;
     const used = shown.length ? shown : [[data.series[0], 0]];
     const x = scale(used.flatMap(([one]) => one.x.flatMap(v => [v - half, v + half])), data.logx, left, width - 10);
-    const y = scale(used.flatMap(([one]) => one.y.flatMap((v, k) => one.err && one.err[k] ? [v - one.err[k], v + one.err[k]] : [v])).filter(v => !logy || v > 0), logy, bottom, 12);
+    const y = scale(used.flatMap(([one]) => one.y.flatMap((v, k) => one.err && one.err[k] ? [v - one.err[k], v + one.err[k]] : [v])).filter(v => !logy || v > 0), logy, bottom, 12, data.reach);
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${data.title}: ${data.y} against ${data.x}` });
     for (const t of x.ticks) svg.append(make("line", { class: "grid", x1: t.place, x2: t.place, y1: 12, y2: bottom }), make("text", { x: t.place, y: bottom + 15, "text-anchor": "middle" }, t.text));
     if (!ranks) for (const t of y.ticks) svg.append(make("line", { class: "grid", x1: left, x2: width - 10, y1: t.place, y2: t.place }), make("text", { x: left - 6, y: t.place + 4, "text-anchor": "end" }, t.text));
     svg.append(make("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, data.x));
     if (!ranks) svg.append(make("text", { x: 0, y: 0, transform: `translate(12 ${bottom / 2 + 6}) rotate(-90)`, "text-anchor": "middle" }, data.y));
     for (const [one, i] of shown) {
-      const colour = COLOURS[i % COLOURS.length];
-      if (data.kind === "line") {
+      const colour = colourOf(one.name);
+      if (data.kind === "line" && !one.dots) {
         const points = one.x.map((v, k) => one.y[k] === null ? null : `${x.at(v)},${y.at(one.y[k])}`).filter(Boolean);
-        svg.append(make("path", { d: `M${points.join("L")}`, fill: "none", stroke: colour, "stroke-width": data.plain ? 2 : 1.5 }));
+        svg.append(make("path", { d: `M${points.join("L")}`, fill: "none", stroke: colour, "stroke-width": data.plain ? 2 : inFront(one.name) ? 2.5 : 1.2 }));
       }
-      if (data.dotsOnly !== undefined && data.dotsOnly[i]) svg.lastChild.remove();
-      if (data.plain && !(data.dotsOnly && data.dotsOnly[i])) continue;
+      if (data.plain && !one.dots) continue;
       one.x.forEach((v, k) => {
         if (one.y[k] === null || v === null) return;
         const px = x.at(v), py = y.at(one.y[k]);
@@ -123,7 +125,7 @@ function chart(home, data, high) {
         const words = ranks ? `${one.name}: average rank ${v.toFixed(2)}` : `${one.name}: ${data.x} ${short(v)}, ${data.y} ${short(one.y[k])}` + (one.err && one.err[k] ? ` ± ${short(one.err[k])}` : "");
         const tell = () => { tip.textContent = words; };
         const few = one.x.length <= 25;
-        svg.append(make("circle", { cx: px, cy: py, r: data.dotsOnly ? 2.2 : 4, fill: colour, onpointerenter: tell, onclick: tell, onfocus: tell, ...(few ? { tabindex: 0, "aria-label": words } : {}) }, make("title", {}, words)));
+        svg.append(make("circle", { cx: px, cy: py, r: one.dots ? 2.2 : 4, fill: colour, onpointerenter: tell, onclick: tell, onfocus: tell, ...(few ? { tabindex: 0, "aria-label": words } : {}) }, make("title", {}, words)));
       });
     }
     frame.replaceChildren(svg);
@@ -150,13 +152,13 @@ function fill(select, names) {
 
 function explore() {
   const one = DATA.paths[pick.model.value], s = Number(pick.sample.value), c = Number(pick.channel.value);
-  const name = one.channels[c], t = one.t[s];
+  const name = one.channels[c], t = one.t[s], learned = one.name.startsWith("LEAP+") ? "Y of LEAP+" : "Y of LEAP";
   const seen = one.seen_t[s].map((v, k) => [v, one.seen[s][c][k]]).filter(([v, w]) => v !== null && w !== null);
-  const series = [{ name: "X, interpolated", x: t, y: one.X[s][c] }, { name: "Y, learned", x: t, y: one.Y[s][c] }];
-  series.push({ name: "observed", x: seen.map(p => p[0]), y: seen.map(p => p[1]) });
+  const series = [{ name: "X", x: t, y: one.X[s][c] }, { name: learned, x: t, y: one.Y[s][c] }];
+  series.push({ name: "observed", x: seen.map(p => p[0]), y: seen.map(p => p[1]), dots: true });
   const common = { x: "time", kind: "line", plain: true, logx: false, logy: false };
-  chart(document.getElementById("path-chart"), { ...common, title: `${one.name}, test sample ${s}`, y: name, series, dotsOnly: { 2: true } }, 300);
-  chart(document.getElementById("path-slope"), { ...common, title: `slope of Y, ${name}`, y: "dY/dt", series: [{ name: "dY/dt", x: t, y: one.dY[s][c] }] }, 200);
+  chart(document.getElementById("path-chart"), { ...common, title: `${one.name}, test sample ${s}`, y: name, series }, 300);
+  chart(document.getElementById("path-slope"), { ...common, title: `slope of Y, ${name}`, y: "dY/dt", series: [{ name: learned, x: t, y: one.dY[s][c] }] }, 200);
 }
 
 function choose() {

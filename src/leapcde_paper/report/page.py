@@ -15,6 +15,7 @@ from leapcde.explain import html as report
 from leapcde.files import json_text, write_text
 from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures.figures import figure
+from leapcde_paper.figures.look import LOOKS
 from leapcde_paper.report.summary import summary
 from leapcde_paper.reproduce import experiments_of, grid_of, read_found
 from leapcde_paper.run import records
@@ -44,7 +45,8 @@ def page(found: Sequence[Record], folder: Path) -> str:
     tables = [(one, made) for one in experiments if one.kind == "table" and (made := _table(one, found, folder))]
     figures = [figure(one, by_key(found), folder) for one in experiments if one.kind == "figure" and one.name != "paths"]
     figures = [one for one in figures if one["charts"]]
-    data = {"figures": _rounded(figures), "paths": _paths(experiments, found, folder)}
+    colours = {name: shown.colour for name, shown in LOOKS.items()}
+    data = {"figures": _rounded(figures), "paths": _paths(experiments, found, folder), "colours": colours}
     sets = sorted({record["dataset"] for record in found})
     at_a_glance = summary(relative_errors(main_columns(experiments, by_key(found))))
     parts = [_intro(found, sets), _nav(), *([_section("summary", "At a glance", at_a_glance)] if at_a_glance else [])]
@@ -142,15 +144,16 @@ def _made(found: Sequence[Record]) -> str:
 
 def _paths(experiments: Sequence[Experiment], found: Sequence[Record], folder: Path) -> list[dict[str, Any]]:
     """For the explorer: X, Y, dY/dt and what was seen, of the first seed of each run that kept its paths."""
-    made: dict[str, dict[str, Any]] = {}  # by data set, drop and budget: experiments share these cells
+    made: dict[str, dict[str, Any]] = {}  # by model, data set, drop and budget: experiments share these cells
     known = by_key(found)
     for row, _, cell in (entry for one in experiments for entry in one.entries() if entry.cell.paths):
         where = f"{cell.config.data}, {cell.config.drop:.0%} dropped, {cell.budget}"
-        if cell.key in known and where not in made:
+        name = f"{row}, {where}"
+        if cell.key in known and name not in made:
             record = known[cell.key]
             arrays = {key: value for key, value in records.arrays(folder, record).items() if key.startswith("path_")}
             if arrays:
-                made[where] = {"name": f"{row}, {where}", "channels": record["channels"], **_plain(arrays)}
+                made[name] = {"name": name, "channels": record["channels"], **_plain(arrays)}
     return list(made.values())
 
 
@@ -174,7 +177,7 @@ def _file(name: str) -> str:
 
 _AGAINST = ["where", "ours", "paper", "difference", "why they may differ"]
 _EXPLORER = """
-<p>X is the interpolation of what was observed (dots), Y the path that LEAP learned in its place, dY/dt its slope.</p>
+<p>X is the interpolation of what was observed (dots), Y the path that the model learned in its place, dY/dt its slope.</p>
 <p class="controls"><label>Model <select id="path-model"></select></label>
 <label>Sample <select id="path-sample"></select></label> <label>Channel <select id="path-channel"></select></label></p>
 <div id="path-chart" class="wide"></div>
