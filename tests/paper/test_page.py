@@ -10,12 +10,13 @@ import pytest
 from test_experiments import _any_score
 
 from fakes import fake_records
+from leapcde_paper.paper_numbers import LABELS
 from leapcde_paper.report.page import page
 from leapcde_paper.studies import STUDIES
 from leapcde_paper.tables.summary import MAIN, relative_errors
 
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-FLAGS += " --disable-component-update --disable-sync"
+FLAGS += " --disable-component-update --disable-sync --window-size=1200,900"
 
 
 @pytest.fixture
@@ -58,6 +59,7 @@ def test_the_report_works_in_a_browser(tmp_path, browser, monkeypatch):
     browser.get(f"file://{tmp_path / 'report.html'}")
     run = browser.execute_script
     assert run("return document.documentElement.dataset.ready") == "yes"
+    assert run("return document.documentElement.scrollWidth") <= run("return window.innerWidth") == 1200
 
     # All at a glance comes first, a line for each data set; the grids of t-tests are folded.
     assert run("return document.querySelector('section').id") == "summary"
@@ -96,9 +98,15 @@ def test_the_report_works_in_a_browser(tmp_path, browser, monkeypatch):
     assert run(count) == 2
     run("document.querySelector('#path-chart .legend button').click()")
     assert run(count) == 1
-    assert len(run("return [...document.querySelectorAll('#path-model option')].map(o => o.textContent)")) == 4
+    assert len(run("return [...document.querySelectorAll('#path-model option')].map(o => o.textContent)")) == 8
     assert run("return [...document.querySelectorAll('.chart svg')].every(s => s.getBoundingClientRect().height > 50)")
     assert run("return document.querySelectorAll('.chart').length") > 20
+
+    # A model has the same colour in every chart, and no other model has it.
+    buttons = "[...document.querySelectorAll('.chart .legend button')]"
+    seen = {tuple(pair) for pair in run(f"return {buttons}.map(b => [b.textContent, b.firstChild.style.background])")}
+    models = {name: colour for name, colour in seen if name in [*LABELS.values(), "LEAP+ (ours)"]}
+    assert len(seen) == len({name for name, _ in seen}) and len(set(models.values())) == len(models) == 14
 
     # On a phone nothing is wider than the screen.
     browser.execute_cdp_cmd(

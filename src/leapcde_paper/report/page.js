@@ -97,7 +97,7 @@ function chart(home, data, high) {
   });
 
   function draw() {
-    const width = Math.max(280, frame.clientWidth || home.clientWidth), left = 58;
+    const width = Math.max(280, frame.clientWidth || home.clientWidth), left = 66;
     const height = data.kind === "ranks" ? 70 + 30 * data.series.length : high || Math.max(230, 0.62 * width), bottom = height - 38;
     const shown = data.series.map((one, i) => [one, i]).filter(([, i]) => !off.has(i)).sort(([a], [b]) => inFront(a.name) - inFront(b.name));
     const logy = data.logy && data.series.every(one => one.y.every(v => v === null || v > 0));
@@ -120,7 +120,7 @@ function chart(home, data, high) {
       one.x.forEach((v, k) => {
         if (one.y[k] === null || v === null) return;
         const px = x.at(v), py = y.at(one.y[k]);
-        if (ranks) svg.append(make("line", { x1: x.at(v - half), x2: x.at(v + half), y1: py, y2: py, stroke: colour, "stroke-width": 6, "stroke-opacity": 0.25 }), make("text", { x: left - 50, y: py - 6 }, `${one.name} ${v.toFixed(2)}`));
+        if (ranks) svg.append(make("line", { x1: x.at(v - half), x2: x.at(v + half), y1: py, y2: py, stroke: colour, "stroke-width": 6, "stroke-opacity": 0.25 }), make("text", { x: left - 58, y: py - 6 }, `${one.name} ${v.toFixed(2)}`));
         if (one.err && one.err[k]) svg.append(make("line", { x1: px, x2: px, y1: y.at(one.y[k] - one.err[k]), y2: y.at(one.y[k] + one.err[k]), stroke: colour }));
         const words = ranks ? `${one.name}: average rank ${v.toFixed(2)}` : `${one.name}: ${data.x} ${short(v)}, ${data.y} ${short(one.y[k])}` + (one.err && one.err[k] ? ` ± ${short(one.err[k])}` : "");
         const tell = () => { tip.textContent = words; };

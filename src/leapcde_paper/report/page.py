@@ -114,24 +114,28 @@ def _intro(found: Sequence[Record], sets: list[str]) -> str:
     about = "; ".join(f"{name}: {BUDGETS[name].about}" if name in BUDGETS else name for name in budgets)
     options = "".join(f'<option value="{escape(name)}">{escape(name)}</option>' for name in sets)
     pick = f'<label>Data set <select id="filter"><option value="">all</option>{options}</select></label>'
-    return f"<p>{len(found)} cells. Budget {escape(about)}. Click a table's header to sort by it.</p><p>{pick}</p>"
+    trained = f"{len(found)} trainings, the budget {escape(about)}. Click a table's header to sort by it."
+    return f"<p>{_ABOUT} {trained}</p><p>{pick}</p>"
 
 
 def _against(experiments: Sequence[Experiment], found: Sequence[Record]) -> str:
     rows = against_paper(experiments, by_key(found))
     if not rows:
         return "<p>No cell of these records stands in a table of the paper.</p>"
+    reasons = list(dict.fromkeys(reason for row in rows for reason in row["why"]))
     cells = [
         [
             render.Text(f"{row['table']}, {row['column']}: {row['row']}"),
             render.number(row["ours"], "{:.4g}"),
             render.number(row["paper"], "{:.4g}"),
             render.number(row["difference"], "{:+.4f}"),
-            render.Text(row["why"]),
+            render.Text(", ".join(str(1 + reasons.index(reason)) for reason in row["why"])),
         ]
         for row in rows
     ]
-    return render.html(render.Grid("against", "Every figure of the paper that has one of ours", _AGAINST, cells, []))
+    listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+    shown = render.html(render.Grid("against", "Every figure of the paper that has one of ours", _AGAINST, cells, []))
+    return f"<p>Why they may differ, by the numbers in the last column:</p><ol>{listed}</ol>{shown}"
 
 
 def _made(found: Sequence[Record]) -> str:
@@ -148,12 +152,12 @@ def _paths(experiments: Sequence[Experiment], found: Sequence[Record], folder: P
     known = by_key(found)
     for row, _, cell in (entry for one in experiments for entry in one.entries() if entry.cell.paths):
         where = f"{cell.config.data}, {cell.config.drop:.0%} dropped, {cell.budget}"
-        name = f"{row}, {where}"
-        if cell.key in known and name not in made:
+        which = f"{cell.config.model}, {where}"
+        if cell.key in known and which not in made:
             record = known[cell.key]
             arrays = {key: value for key, value in records.arrays(folder, record).items() if key.startswith("path_")}
             if arrays:
-                made[name] = {"name": name, "channels": record["channels"], **_plain(arrays)}
+                made[which] = {"name": f"{row}, {where}", "channels": record["channels"], **_plain(arrays)}
     return list(made.values())
 
 
@@ -175,7 +179,9 @@ def _file(name: str) -> str:
     return resources.files("leapcde_paper.report").joinpath(name).read_text(encoding="utf-8")
 
 
-_AGAINST = ["where", "ours", "paper", "difference", "why they may differ"]
+_ABOUT = """The models of <i>Learnable Path in Neural Controlled Differential Equations</i> (AAAI 2023), our LEAP+, and
+methods without a neural network, all trained by us."""
+_AGAINST = ["where", "ours", "paper", "difference", "why"]
 _EXPLORER = """
 <p>X is the interpolation of what was observed (dots), Y the path that the model learned in its place, dY/dt its slope.</p>
 <p class="controls"><label>Model <select id="path-model"></select></label>

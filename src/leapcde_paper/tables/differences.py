@@ -48,11 +48,12 @@ def against_paper(experiments: Sequence[Experiment], found: Found) -> list[dict[
     return rows
 
 
-def _why(budget: str, data: str, row: str, cell: dict[str, Any]) -> str:
+def _why(budget: str, data: str, row: str, cell: dict[str, Any]) -> list[str]:
+    """One reason a sentence or two, so that a page can list each once."""
     ours, (paper, spread) = cell["mean"], cell["paper"]
     if budget == "smoke":
-        return _BUDGET["smoke"]
+        return [_BUDGET["smoke"]]
     if abs(ours - paper) <= (spread or 0.0) + (cell["std"] or 0.0):
-        return "Within the deviations of both."
+        return ["Within the deviations of both."]
     model = _LEAP if row.startswith("LEAP") else _BASELINES if row in _OURS else ""
-    return " ".join(filter(None, [_BUDGET.get(budget, ""), model, _DATA.get(data, "")]))
+    return [reason for reason in (_BUDGET.get(budget, ""), model, _DATA.get(data, "")) if reason]

@@ -100,6 +100,7 @@ def paired_t(ours: np.ndarray, other: np.ndarray) -> Paired:
     >>> paired_t(np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.4, 3.6])).df
     2
     """
+    ours, other = np.asarray(ours, float), np.asarray(other, float)  # in single precision the smallest p would be 0
     if np.ptp(ours - other) <= 1e-9 * np.abs(ours - other).max():  # no spread to measure the difference by
         return Paired(float("nan"), float("nan"), len(ours) - 1)
     found = stats.ttest_rel(ours, other, alternative="less")

@@ -50,19 +50,16 @@ def _errors(mine: list[Record], folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def t_grid(tests: dict[str, Any]) -> Grid:
-    """One row a step; for each model t and p, the bootstrap's p, and the paper's t."""
+    """Of each model a line of t, of p and of the bootstrap's p, and the paper's t; a column each step ahead."""
     printed = paper.T_TESTS if tests["ours"] == OURS["t-tests"] else {}
-    header = ["steps ahead"]
-    for row in tests["against"]:
-        header += [f"{row} t", f"{row} p", f"{row} bootstrap p"] + ([f"{row} t, paper"] if row in printed else [])
     lines = []
-    for h in range(tests["steps"]):
-        cells = [Text(str(h + 1))]
-        for row, found in tests["against"].items():
-            cells += [number(found[h]["t"], "{:.2f}"), number(found[h]["p"], "{:.2g}"), number(found[h]["boot_p"], "{:.2g}")]
-            if row in printed:
-                cells.append(number(printed[row][h][0] if h < len(printed[row]) else None, "{:.2f}"))
-        lines.append(cells)
+    for row, found in tests["against"].items():
+        for what, key, form in (("t", "t", "{:.2f}"), ("p", "p", "{:.2g}"), ("bootstrap p", "boot_p", "{:.2g}")):
+            lines.append([Text(f"{row}: {what}"), *(number(one[key], form) for one in found)])
+        if row in printed:
+            figures = [t for t, *_ in printed[row]] + [None] * tests["steps"]
+            lines.append([Text(f"{row}: t in the paper"), *(number(t, "{:.2f}") for t in figures[: tests["steps"]])])
+    header = ["steps ahead", *(str(h + 1) for h in range(tests["steps"]))]
     df, sequences, ours = tests["windows"] - 1, tests["sequences"], tests["ours"].removesuffix(" (ours)")
     notes = [
         f"Budget {tests['budget']}. Paired t-test over {tests['windows']} windows, one-sided (H₁: {ours}'s error is smaller), "
