@@ -51,7 +51,8 @@ lint: .venv/.dev ## ruff, pyright, and who may import whom
 coverage: .venv/.dev ## all tests but the slow ones, and the lines that none of them runs
 	$(QUICK) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html
 
-numbers: .venv/.dev ## write the records of results/ into README, docs and the report
+# UMAP, for one figure, comes with what benchmarks need.
+numbers: .venv/.bench ## write the records of results/ into README, docs and the report
 	$(BIN)/python -m leapcde_paper.docs_numbers
 	$(BIN)/python -m leapcde_paper.figures.readme_picture
 	$(BIN)/python -m leapcde_paper.figures.time_picture
