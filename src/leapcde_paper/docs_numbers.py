@@ -16,9 +16,10 @@ from leapcde_paper.baselines import is_baseline
 from leapcde_paper.reproduce import grid_of
 from leapcde_paper.rows import BASELINES
 from leapcde_paper.run.records import read_all
-from leapcde_paper.speed_numbers import bench, bench_all, bench_single, instead, large, latency, memory, speed, until
+from leapcde_paper.speed_numbers import bench, bench_all, bench_single, instead, large, latency, memory, scaling, speed, until
 from leapcde_paper.studies import STUDIES, preset
 from leapcde_paper.tables import render
+from leapcde_paper.tables.archive import by_problem
 from leapcde_paper.tables.summary import MAIN, OTHER_WORDS
 from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_settings, score, spread, table
 from leapcde_paper.tune import best_trial, by_model, read_trials, worst_trial
@@ -240,6 +241,19 @@ def lengths() -> str:
     return _begun("steps ahead", "output-length")
 
 
+def archives() -> str:
+    """Problems of the archives, each with the mean over four shares dropped; the best in bold."""
+    found = {problem: rows for problem, rows in by_problem(_columns("archive")).items() if rows}
+    rows = [row for row in preset("archive", "standard").rows if any(row in mine for mine in found.values())]
+    lines = [f"| problem | {' | '.join(rows)} |", f"|---|{'---:|' * len(rows)}"]
+    for problem, mine in found.items():
+        best = max(mine.values())
+        texts = [f"{mine[row]:.3f}" if row in mine else "–" for row in rows]
+        texts = [f"**{text}**" if text == f"{best:.3f}" else text for text in texts]
+        lines.append(f"| {problem} | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
 def overview() -> str:
     """Every model on every data set, in the paper's order; the best of a column in bold, below them the paper's LEAP."""
     columns = [column_of(study, label) for study, label in MAIN.values()]
@@ -330,22 +344,11 @@ def decoder() -> str:
     return "\n".join(lines) + "\n"
 
 
-def scaling() -> str:
-    """Exponents of `make bench-scaling`, and what the longest series needs."""
-    lines = ["| model | against | checkpoint | exponent of seconds | of memory | largest | seconds | MB |"]
-    lines.append("|---|---|---|---:|---:|---:|---:|---:|")
-    for curve in json.loads((ROOT / "benchmarks" / "scaling.json").read_text())["curves"]:
-        last, fits = curve["points"][-1], curve["exponents"]
-        what = f"{curve['model']} | {curve['axis']} | {'yes' if curve['checkpoint'] else ''}"
-        size = f"{last[curve['axis']]:,} | {last['seconds']:.2f} | {last['megabytes']:,.0f}"
-        lines.append(f"| {what} | {fits['seconds']:.2f} | {fits['megabytes']:.2f} | {size} |")
-    return "\n".join(lines) + "\n"
-
-
 TABLES = {
     "hopper": hopper,
     "characters": characters,
     "letters": letters,
+    "archives": archives,
     "overview": overview,
     "front": front,
     "ages": ages,

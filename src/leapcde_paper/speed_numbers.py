@@ -135,3 +135,15 @@ def large() -> str:
             times = f"{one['microseconds_a_row']:.2f} | {one['cpu_microseconds_a_row']:.2f}"
             lines.append(f"| {model} | {title} | {one['rows']:,} | {one['megabytes']:,} | {times} |")
     return "\n".join(lines) + "\n"
+
+
+def scaling() -> str:
+    """Exponents of `make bench-scaling`, and what the longest series needs."""
+    lines = ["| model | against | checkpoint | exponent of seconds | of memory | largest | seconds | MB |"]
+    lines.append("|---|---|---|---:|---:|---:|---:|---:|")
+    for curve in json.loads((ROOT / "benchmarks" / "scaling.json").read_text())["curves"]:
+        last, fits = curve["points"][-1], curve["exponents"]
+        what = f"{curve['model']} | {curve['axis']} | {'yes' if curve['checkpoint'] else ''}"
+        size = f"{last[curve['axis']]:,} | {last['seconds']:.2f} | {last['megabytes']:,.0f}"
+        lines.append(f"| {what} | {fits['seconds']:.2f} | {fits['megabytes']:.2f} | {size} |")
+    return "\n".join(lines) + "\n"

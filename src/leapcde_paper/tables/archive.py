@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.tables.render import Grid, Text, made, score
@@ -18,6 +21,25 @@ NOTE = (
 def archive(experiment: Experiment, found: Found, folder: Path) -> dict[str, Any]:
     """The table of any experiment; only how it is laid out differs."""
     return table(experiment, found)
+
+
+def by_problem(columns: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """The mean over all shares dropped, by problem and row; a row counts for a problem of which it has them all.
+
+    >>> columns = [{"label": f"GunPoint, {x} %", "cells": {"GRU": {"scores": [1], "mean": x}}} for x in (0, 30)]
+    >>> by_problem(columns)
+    {'GunPoint': {'GRU': 15.0}}
+    """
+    problems: dict[str, list[dict[str, Any]]] = {}
+    for column in columns:
+        problems.setdefault(column["label"].split(",")[0], []).append(column["cells"])
+    run = lambda cell: bool(cell and cell["scores"])
+    return {
+        problem: {
+            row: float(np.mean([one[row]["mean"] for one in cells])) for row in cells[0] if all(run(one[row]) for one in cells)
+        }
+        for problem, cells in problems.items()
+    }
 
 
 def archive_grid(found: dict[str, Any]) -> Grid:
