@@ -50,6 +50,8 @@ def _plot(axis: Any, chart: dict[str, Any]) -> None:
         style = {"color": shown.colour, "label": one["name"], "ms": 7 if first else 4, "zorder": 3 if first else 2}
         style["lw"] = 1.8 if first else 1.0
         dots = one.get("dots", chart["kind"] == "scatter")
+        if dots and len(one["x"]) > MANY:  # a cloud
+            style |= {"ms": 3, "alpha": 0.7}
         line = shown.marker if dots else "-" if chart.get("plain") or len(one["x"]) > MANY else f"{shown.marker}-"
         if one["err"] and None not in one["err"]:
             axis.errorbar(one["x"], one["y"], one["err"], fmt=line, capsize=2, **style)
