@@ -74,7 +74,7 @@ def test_every_preset_is_toml_and_its_models_take_its_options(name, budget):
             )
     rows = set(one.rows)
     if budget != "smoke" and name in paper.TABLES:  # nothing of the paper's table is missing
-        assert set(paper.TABLES[name].rows) <= rows and set(paper.TABLES[name].columns) == set(one.columns)
+        assert set(paper.TABLES[name].rows) <= rows and set(paper.TABLES[name].columns) <= set(one.columns)
     if STUDIES[name].kind == "table" and name not in ("leap-plus", "hidden", "same-training", "ages"):  # which are about LEAP+
         assert rows & {"LEAP", "LEAP (medium)"} and any("NCDE" in row for row in rows)
 
