@@ -118,7 +118,7 @@ def simulations() -> str:
 
 def words() -> str:
     """Speech Commands: 5,000 clips and the paper's words, each model as it was trained better; and both trainings."""
-    columns = [*reversed(_columns("speech")), *_columns("noise")]
+    columns = [*_columns("speech"), *_columns("noise")]
     return _ranked(columns, [paper.PAPER_WORDS, "5,000 clips", "with noise", "without noise"])
 
 

@@ -22,7 +22,7 @@ LABELS = {
 }
 DROPS = ("30 %", "50 %", "70 %")
 CHARACTERS, SPEECH, SEPSIS, MUJOCO = "Character Trajectories", "Speech Commands", "PhysioNet Sepsis", "MuJoCo"
-PAPER_WORDS = "the paper's ten words"  # of Speech Commands, where other words stand beside them
+PAPER_WORDS = "Speech Commands, the paper's words"  # where other words stand beside them
 
 
 class Table(NamedTuple):

@@ -102,7 +102,7 @@ def test_main_tables_have_five_seeds_and_what_only_studies_have_three():
     settings = {name: preset(name, "standard").settings for name in STUDIES}
     seeds = {name: {(run.row, run.column): len(run.seeds) for run in runs} for name, runs in settings.items()}
     assert set(seeds["character"].values()) == set(seeds["sepsis"].values()) == {5, 1}  # one: what does not depend on it
-    assert seeds["speech"]["LEAP", "the paper's ten words"] == seeds["sensitivity"]["0.0001", "Speech Commands"] + 2 == 5
+    assert seeds["speech"]["LEAP", paper.PAPER_WORDS] == seeds["sensitivity"]["0.0001", "Speech Commands"] + 2 == 5
     assert seeds["leap-plus"]["LEAP+ (ours)", "MuJoCo"] == 5 and seeds["leap-plus"]["Y = X", "MuJoCo"] == 3
     assert seeds["noise"]["LEAP", "with noise"] == 5 and seeds["noise"]["LEAP", "without noise"] == 3
     assert seeds["output-length"]["LEAP", "10"] == 5 and seeds["output-length"]["LEAP", "1"] == 3
@@ -331,7 +331,7 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     assert len(in_paper(grid)) == len(paper.T_TESTS) and not in_paper(grid_plus)
     assert [cell.text for cell in in_paper(grid)[0][1:3]] == ["-88.95", "-88.34"]  # GRU-Δt's
     _, leads = grid_of(preset("margins", "standard"), found, tmp_path)
-    assert leads.header[1:] == ["Character Trajectories", "Speech Commands", "PhysioNet Sepsis", paper.PAPER_WORDS]
+    assert leads.header[1:] == ["Character Trajectories", paper.PAPER_WORDS, "Speech Commands", "PhysioNet Sepsis"]
     assert all(" to " in cell.text for row in leads.rows for cell in row[1:])
     plus = grid_of(preset("margins-plus", "standard"), found, tmp_path)[1]
     assert plus.header[0] == "LEAP+ against" and plus.header[-1] == "10,000 simulations" and "whole sequences" in plus.notes[0]
