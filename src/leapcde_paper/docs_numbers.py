@@ -20,7 +20,7 @@ from leapcde_paper.speed_numbers import bench, bench_all, bench_single, instead,
 from leapcde_paper.studies import STUDIES, preset
 from leapcde_paper.tables import render
 from leapcde_paper.tables.archive import by_problem
-from leapcde_paper.tables.summary import MAIN, OTHER_WORDS
+from leapcde_paper.tables.summary import MAIN
 from leapcde_paper.tables.table import METRICS, by_key, metric_of, of_settings, score, spread, table
 from leapcde_paper.tune import best_trial, by_model, read_trials, worst_trial
 
@@ -119,7 +119,7 @@ def simulations() -> str:
 def words() -> str:
     """Speech Commands: 5,000 clips and the paper's words, each model as it was trained better; and both trainings."""
     columns = [*_columns("speech"), *_columns("noise")]
-    return _ranked(columns, [paper.PAPER_WORDS, "5,000 clips", "with noise", "without noise"])
+    return _ranked(columns, [paper.SPEECH, "5,000 clips", "with noise", "without noise"])
 
 
 def patients() -> str:
@@ -197,7 +197,7 @@ def same_training() -> str:
     """LEAP+'s strongest rivals as they are in the tables, with the best of as many trials of its training, and LEAP+."""
     lines = ["| data | rival | as in the tables | trained as LEAP+ is | trials | LEAP+ |", "|---|---|---:|---:|---:|---:|"]
     with_ages = column_of("ages", paper.SEPSIS)["cells"]
-    asked = [(title, place) for title, place in MAIN.items() if place[1] != paper.PAPER_WORDS]
+    asked = [(title, place) for title, place in MAIN.items() if place[1] != paper.SPEECH]
     for (title, (study, label)), column in zip(asked, _columns("same-training"), strict=True):
         usual = {**with_ages, **column_of(study, label)["cells"]}
         for row in [row for row in column["cells"] if row != PLUS_LABEL and _run(column, row)]:
@@ -266,7 +266,7 @@ def front() -> str:
     heads = ("LEAP, as printed", "LEAP, our run", "best of the paper's others", "best without a network", "**LEAP+**")
     lines = [f"| data | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     for title, (study, label) in MAIN.items():
-        if title.startswith(OTHER_WORDS):  # which the paper does not have
+        if title.startswith(paper.OTHER_SPEECH):  # which the paper does not have
             continue
         column = column_of(study, label)
         lower, printed = column["metric"] in ("mse", "mse_units"), paper.cell(study, "LEAP", label)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leapcde.datasets.registry import source_of
-from leapcde_paper.paper_numbers import CHARACTERS, LABELS, MUJOCO, PAPER_WORDS, SEPSIS, SPEECH
+from leapcde_paper.paper_numbers import CHARACTERS, LABELS, MUJOCO, OTHER_SPEECH, SEPSIS, SPEECH
 from leapcde_paper.presets import TRAINING, of_model
 from leapcde_paper.presets import preset as preset_of
 
@@ -68,11 +68,11 @@ def with_rivals(column: Column) -> Column:
 CT, MJ = "character-trajectories", "mujoco-as-run"
 SETS = (
     Column(CHARACTERS, CT, 0.3),
-    Column(SPEECH, "speech-commands", 0.0, OTHER_WORDS),
+    Column(OTHER_SPEECH, "speech-commands", 0.0, OTHER_WORDS),
     Column(SEPSIS, "sepsis"),
     Column(MUJOCO, MJ, 0.3),
 )
-WORDS = Column(PAPER_WORDS, "speech-commands", train={"epochs": WORD_EPOCHS})
+WORDS = Column(SPEECH, "speech-commands", train={"epochs": WORD_EPOCHS})
 # Of the large sets a part, for studies that train LEAP dozens of times: on all of Sepsis it takes eleven minutes.
 SOME = (SETS[0], replace(SETS[1], samples=1500), replace(SETS[2], samples=6000), SETS[3])
 SOME_NOTE = (

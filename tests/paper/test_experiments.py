@@ -102,14 +102,14 @@ def test_main_tables_have_five_seeds_and_what_only_studies_have_three():
     settings = {name: preset(name, "standard").settings for name in STUDIES}
     seeds = {name: {(run.row, run.column): len(run.seeds) for run in runs} for name, runs in settings.items()}
     assert set(seeds["character"].values()) == set(seeds["sepsis"].values()) == {5, 1}  # one: what does not depend on it
-    assert seeds["speech"]["LEAP", paper.PAPER_WORDS] == seeds["sensitivity"]["0.0001", "Speech Commands"] + 2 == 5
-    assert seeds["leap-plus"]["LEAP+ (ours)", "MuJoCo"] == 5 and seeds["leap-plus"]["Y = X", "MuJoCo"] == 3
+    assert seeds["speech"]["LEAP", paper.SPEECH] == seeds["sensitivity"]["0.0001", paper.OTHER_SPEECH] + 2 == 5
+    assert seeds["leap-plus"]["LEAP+ (ours)", paper.MUJOCO] == 5 and seeds["leap-plus"]["Y = X", paper.MUJOCO] == 3
     assert seeds["noise"]["LEAP", "with noise"] == 5 and seeds["noise"]["LEAP", "without noise"] == 3
     assert seeds["output-length"]["LEAP", "10"] == 5 and seeds["output-length"]["LEAP", "1"] == 3
     assert seeds["model-size"]["LEAP (medium)", "PhysioNet Sepsis"] == 5
-    assert seeds["same-training"]["GRU-ODE", "Speech Commands"] == 3
+    assert seeds["same-training"]["GRU-ODE", paper.OTHER_SPEECH] == 3
     parts = {run.column: run.samples for run in settings["sensitivity"]}
-    assert parts == {"Character Trajectories": None, "Speech Commands": 1500, "PhysioNet Sepsis": 6000, "MuJoCo": None}
+    assert parts == {paper.CHARACTERS: None, paper.OTHER_SPEECH: 1500, paper.SEPSIS: 6000, paper.MUJOCO: None}
     assert all(run.samples is None for name in MAIN_TABLES for run in settings[name])
 
 
@@ -331,7 +331,7 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     assert len(in_paper(grid)) == len(paper.T_TESTS) and not in_paper(grid_plus)
     assert [cell.text for cell in in_paper(grid)[0][1:3]] == ["-88.95", "-88.34"]  # GRU-Δt's
     _, leads = grid_of(preset("margins", "standard"), found, tmp_path)
-    assert leads.header[1:] == ["Character Trajectories", paper.PAPER_WORDS, "Speech Commands", "PhysioNet Sepsis"]
+    assert leads.header[1:] == [paper.CHARACTERS, paper.SPEECH, paper.OTHER_SPEECH, paper.SEPSIS]
     assert all(" to " in cell.text for row in leads.rows for cell in row[1:])
     plus = grid_of(preset("margins-plus", "standard"), found, tmp_path)[1]
     assert plus.header[0] == "LEAP+ against" and plus.header[-1] == "10,000 simulations" and "whole sequences" in plus.notes[0]

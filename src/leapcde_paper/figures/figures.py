@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from leapcde.errors import MissingDependencyError, need
+from leapcde_paper.paper_numbers import MUJOCO
 from leapcde_paper.rows import PLUS
 from leapcde_paper.run import records
 from leapcde_paper.run.experiment import Experiment
@@ -42,7 +43,7 @@ def _metric(mine: list[Record]) -> str:
 def _output_length(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
     there = of_settings(experiment, found)
     series = [_by_number(row, {float(c): there.get((row, c), []) for c in experiment.columns}) for row in experiment.rows]
-    return [_chart("MuJoCo", "steps ahead", "test MSE", [one for one in series if one["x"]])]
+    return [_chart(MUJOCO, "steps ahead", "test MSE", [one for one in series if one["x"]])]
 
 
 def _by_number(name: str, mine: dict[float, list[Record]]) -> dict[str, Any]:

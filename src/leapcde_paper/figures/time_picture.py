@@ -15,13 +15,13 @@ from leapcde.errors import need
 from leapcde.files import write_text
 from leapcde_paper.figures.look import OURS, PAPERS, SIMPLE
 from leapcde_paper.figures.readme_picture import as_svg
-from leapcde_paper.paper_numbers import LABELS, SPEECH
+from leapcde_paper.paper_numbers import LABELS, OTHER_SPEECH
 from leapcde_paper.rows import BASELINES, PLUS
 from leapcde_paper.run.records import Record, read_all
 from leapcde_paper.studies import preset
 from leapcde_paper.tables.table import by_key, of_settings, score
 
-PANELS = {"Character Trajectories, 30 % dropped": ("character", "30 %"), "Speech Commands": ("speech", SPEECH)}
+PANELS = {"Character Trajectories, 30 % dropped": ("character", "30 %"), OTHER_SPEECH: ("speech", OTHER_SPEECH)}
 SHOWN = {*LABELS.values(), PLUS.label, BASELINES["minirocket"]}
 COLOURS = {PLUS.label: OURS, "LEAP": PAPERS, BASELINES["minirocket"]: SIMPLE}
 OTHERS = "#6b7280"
