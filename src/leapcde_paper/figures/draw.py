@@ -13,7 +13,7 @@ from leapcde_paper.figures.look import OURS, PAPERS, look
 
 ACROSS = 2
 MANY = 12  # points of a line: more of them have no markers
-LETTERS = 58  # of a title, in a line above one chart
+LETTERS = 40  # of a title, in a line above one chart
 
 
 def sheet(figure: dict[str, Any]) -> Any:
@@ -104,5 +104,5 @@ def _ranks(axis: Any, chart: dict[str, Any]) -> None:
         axis.plot(x, y, "o", color=look(one["name"]).colour, ms=6)
     axis.set_yticks([one["y"][0] for one in chart["series"]], [one["name"] for one in chart["series"]])
     axis.set_title(textwrap.fill(chart["title"], LETTERS), fontsize=8)
-    axis.set_xlabel("average rank (1 is best); bars that do not overlap differ")
+    axis.set_xlabel("average rank (1 is best)\nbars that do not overlap differ")
     axis.set_xlim(left=min(0.5, *np.ravel([one["x"] for one in chart["series"]])))
