@@ -342,8 +342,12 @@ def test_every_table_and_figure_comes_from_records_alone(tmp_path, monkeypatch):
     assert by_name[SHARE][1].value == pytest.approx(learned[1].value / line[1].value)
     assert grid_of(preset("margins", "standard"), [r for r in found if r["model"] != "leap"], tmp_path) == (None, None)
     charts = {
-        name: figure(preset(name, "standard"), by_key(found), tmp_path)["charts"] for name in ("sensitivity", "umap", "cost")
+        name: figure(preset(name, "standard"), by_key(found), tmp_path)["charts"]
+        for name in ("sensitivity", "umap", "cost", "paths")
     }
+    both = ["Y of LEAP", "Y of LEAP+"]
+    assert [one["name"] for one in charts["paths"][0]["series"]] == ["X", *both, "observed"]
+    assert [one["name"] for one in charts["umap"][0]["series"]] == ["X", *both]
     assert len(charts["sensitivity"]) == 4 and charts["sensitivity"][0]["series"][0]["x"] == [10.0**e for e in range(-7, 0)]
     assert len(charts["umap"]) == 4 and len(charts["umap"][0]["series"][0]["x"]) == 12
     assert {one["name"] for one in charts["cost"][0]["series"]} == {*paper.LABELS.values(), "LEAP+ (ours)"}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from leapcde.errors import need
-from leapcde_paper.figures.look import OURS, PAPERS, look
+from leapcde_paper.figures.look import look
 
 ACROSS = 2
 MANY = 12  # points of a line: more of them have no markers
@@ -46,9 +46,8 @@ def files(figure: dict[str, Any]) -> dict[str, bytes]:
 def _plot(axis: Any, chart: dict[str, Any]) -> None:
     for one in chart["series"]:
         shown = look(one["name"])
-        first = shown.colour in (OURS, PAPERS)  # what the figure is about lies on top
-        style = {"color": shown.colour, "label": one["name"], "ms": 7 if first else 4, "zorder": 3 if first else 2}
-        style["lw"] = 1.8 if first else 1.0
+        size, width, order = (7, 1.8, 3) if shown.front else (4, 1.0, 2)
+        style = {"color": shown.colour, "label": one["name"], "ms": size, "lw": width, "zorder": order}
         dots = one.get("dots", chart["kind"] == "scatter")
         if dots and len(one["x"]) > MANY:  # a cloud
             style |= {"ms": 3, "alpha": 0.7}
@@ -69,7 +68,7 @@ def _scales(axis: Any, chart: dict[str, Any]) -> None:
         _log_ticks(axis, xs)
     elif all(float(x).is_integer() for x in xs):
         axis.xaxis.set_major_locator(need("matplotlib.ticker", "plot").MaxNLocator(integer=True))
-    if chart["logy"] and min(ys) > 0:
+    if chart["logy"] and all(y > 0 for y in ys):
         axis.set_yscale("log")
     if chart.get("reach"):  # what is nearly level looks so
         low, high = axis.get_ylim()

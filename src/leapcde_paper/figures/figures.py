@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from leapcde.errors import MissingDependencyError, need
+from leapcde_paper.figures.look import path_of
 from leapcde_paper.paper_numbers import MUJOCO
-from leapcde_paper.rows import PLUS
 from leapcde_paper.run import records
 from leapcde_paper.run.experiment import Experiment
 from leapcde_paper.run.records import Record
@@ -77,7 +77,7 @@ def _paths(experiment: Experiment, found: Found, folder: Path) -> list[Chart]:
         t, seen_t, seen = (arrays[f"path_{key}"][0] for key in ("t", "seen_t", "seen"))
         for c, name in enumerate(record["channels"][:CHANNELS]):
             series = [_line("X", t, arrays["path_X"][0, :, c])]
-            series += [_line(f"Y of {_short(row)}", t, mine["path_Y"][0, :, c]) for row, (_, mine) in kept.items()]
+            series += [_line(path_of(row), mine["path_t"][0], mine["path_Y"][0, :, c]) for row, (_, mine) in kept.items()]
             there = np.isfinite(seen[:, c])
             series.append({**_line("observed", seen_t[there], seen[there, c]), "dots": True})
             made.append(_chart(f"{column}: {name}", "time", name, series, plain=True))
@@ -96,10 +96,6 @@ def _kept(
     return made
 
 
-def _short(row: str) -> str:
-    return "LEAP+" if row == PLUS.label else row
-
-
 def _line(name: str, x: Any, y: Any) -> dict[str, Any]:
     return {"name": name, "x": [float(v) for v in x], "y": [float(v) for v in y], "err": None}
 
@@ -109,7 +105,7 @@ def _projected(experiment: Experiment, found: Found, folder: Path) -> list[Chart
     made = []
     for column, kept in _kept(experiment, found, folder, "many_X").items():
         first = next(iter(kept.values()))[1]["many_X"]
-        paths = {"X": first} | {f"Y of {_short(row)}": arrays["many_Y"] for row, (_, arrays) in kept.items()}
+        paths = {"X": first} | {path_of(row): arrays["many_Y"] for row, (_, arrays) in kept.items()}
         every = np.concatenate([path.reshape(len(path), -1) for path in paths.values()])
         how, flat = project(np.nan_to_num(every.astype(np.float64)), small=experiment.budget == "smoke")
         series = [_line(name, *part.T) for name, part in zip(paths, np.split(flat, len(paths)), strict=True)]

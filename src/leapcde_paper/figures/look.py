@@ -12,6 +12,11 @@ class Look(NamedTuple):
     colour: str
     marker: str  # Matplotlib's
 
+    @property
+    def front(self) -> bool:
+        """Whether it lies on top of the others: what the figures are about."""
+        return self.colour in (OURS, PAPERS)
+
 
 OURS, PAPERS, SIMPLE, OTHER = "#2563eb", "#0f766e", "#b45309", "#9ca3af"
 # From light to dark within a family, so that lines can be told apart where they have no room for markers.
@@ -47,3 +52,12 @@ def look(name: str) -> Look:
     ('P', '#9ca3af')
     """
     return LOOKS.get(name, Look(OTHER, "o"))
+
+
+def path_of(row: str) -> str:
+    """The name of the path that a row's model learned.
+
+    >>> path_of("LEAP+ (ours)"), path_of("LEAP (medium)")
+    ('Y of LEAP+', 'Y of LEAP')
+    """
+    return f"Y of {row.split(' (')[0]}"

@@ -2,7 +2,7 @@
 // Tables that sort, a filter by data set, charts drawn from the page's own data, and the explorer of paths.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const colourOf = name => DATA.colours[name] || "#9ca3af";  // the same in every chart
-const inFront = name => ["LEAP", "LEAP+ (ours)", "Y of LEAP", "Y of LEAP+"].includes(name);
+const inFront = name => DATA.front.includes(name);
 const SVG = "http://www.w3.org/2000/svg";
 
 function make(name, attributes, ...children) {
@@ -152,13 +152,13 @@ function fill(select, names) {
 
 function explore() {
   const one = DATA.paths[pick.model.value], s = Number(pick.sample.value), c = Number(pick.channel.value);
-  const name = one.channels[c], t = one.t[s], learned = one.name.startsWith("LEAP+") ? "Y of LEAP+" : "Y of LEAP";
+  const name = one.channels[c], t = one.t[s];
   const seen = one.seen_t[s].map((v, k) => [v, one.seen[s][c][k]]).filter(([v, w]) => v !== null && w !== null);
-  const series = [{ name: "X", x: t, y: one.X[s][c] }, { name: learned, x: t, y: one.Y[s][c] }];
+  const series = [{ name: "X", x: t, y: one.X[s][c] }, { name: one.learned, x: t, y: one.Y[s][c] }];
   series.push({ name: "observed", x: seen.map(p => p[0]), y: seen.map(p => p[1]), dots: true });
   const common = { x: "time", kind: "line", plain: true, logx: false, logy: false };
   chart(document.getElementById("path-chart"), { ...common, title: `${one.name}, test sample ${s}`, y: name, series }, 300);
-  chart(document.getElementById("path-slope"), { ...common, title: `slope of Y, ${name}`, y: "dY/dt", series: [{ name: learned, x: t, y: one.dY[s][c] }] }, 200);
+  chart(document.getElementById("path-slope"), { ...common, title: `slope of Y, ${name}`, y: "dY/dt", series: [{ name: one.learned, x: t, y: one.dY[s][c] }] }, 200);
 }
 
 function choose() {

@@ -15,7 +15,7 @@ from leapcde.explain import html as report
 from leapcde.files import json_text, write_text
 from leapcde_paper.budgets import BUDGETS
 from leapcde_paper.figures.figures import figure
-from leapcde_paper.figures.look import LOOKS
+from leapcde_paper.figures.look import LOOKS, path_of
 from leapcde_paper.report.summary import summary
 from leapcde_paper.reproduce import experiments_of, grid_of, read_found
 from leapcde_paper.run import records
@@ -45,8 +45,9 @@ def page(found: Sequence[Record], folder: Path) -> str:
     tables = [(one, made) for one in experiments if one.kind == "table" and (made := _table(one, found, folder))]
     figures = [figure(one, by_key(found), folder) for one in experiments if one.kind == "figure" and one.name != "paths"]
     figures = [one for one in figures if one["charts"]]
-    colours = {name: shown.colour for name, shown in LOOKS.items()}
-    data = {"figures": _rounded(figures), "paths": _paths(experiments, found, folder), "colours": colours}
+    data = {"figures": _rounded(figures), "paths": _paths(experiments, found, folder)}
+    data |= {"colours": {name: shown.colour for name, shown in LOOKS.items()}}
+    data |= {"front": [name for name, shown in LOOKS.items() if shown.front]}
     sets = sorted({record["dataset"] for record in found})
     at_a_glance = summary(relative_errors(main_columns(experiments, by_key(found))))
     parts = [_intro(found, sets), _nav(), *([_section("summary", "At a glance", at_a_glance)] if at_a_glance else [])]
@@ -157,7 +158,12 @@ def _paths(experiments: Sequence[Experiment], found: Sequence[Record], folder: P
             record = known[cell.key]
             arrays = {key: value for key, value in records.arrays(folder, record).items() if key.startswith("path_")}
             if arrays:
-                made[which] = {"name": f"{row}, {where}", "channels": record["channels"], **_plain(arrays)}
+                made[which] = {
+                    "name": f"{row}, {where}",
+                    "learned": path_of(row),
+                    "channels": record["channels"],
+                    **_plain(arrays),
+                }
     return list(made.values())
 
 

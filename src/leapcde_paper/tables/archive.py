@@ -33,11 +33,9 @@ def by_problem(columns: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]
     problems: dict[str, list[dict[str, Any]]] = {}
     for column in columns:
         problems.setdefault(column["label"].split(",")[0], []).append(column["cells"])
-    run = lambda cell: bool(cell and cell["scores"])
+    means = lambda row, cells: [one[row]["mean"] for one in cells if one[row] and one[row]["scores"]]
     return {
-        problem: {
-            row: float(np.mean([one[row]["mean"] for one in cells])) for row in cells[0] if all(run(one[row]) for one in cells)
-        }
+        problem: {row: float(np.mean(found)) for row in cells[0] if len(found := means(row, cells)) == len(cells)}
         for problem, cells in problems.items()
     }
 
